@@ -1,0 +1,157 @@
+//! The worker that `bench/compare` drives: one workload, commands on standard input, one JSON object a line back.
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use mcvi_bench::{Workload, stomach, vae};
+use mcvi_expr::{Array, DType, Graph, Program};
+use serde_json::json;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+#[derive(Parser)]
+enum Command {
+    /// Obey `check DIR`, `time N`, `memory` and `quit`.
+    Worker(Settings),
+}
+
+#[derive(Parser)]
+struct Settings {
+    #[arg(long)]
+    workload: Kind,
+    #[arg(long)]
+    leapfrogs: usize,
+    #[arg(long, default_value_t = 100)]
+    batch: usize,
+    #[arg(long, default_value_t = 1)]
+    draws: usize,
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    Vae,
+    Stomach,
+}
+
+impl Settings {
+    fn dtype(&self) -> DType {
+        match self.workload {
+            Kind::Vae => DType::F32,
+            Kind::Stomach => DType::F64,
+        }
+    }
+
+    fn parameters(&self) -> usize {
+        match self.workload {
+            Kind::Vae => vae::parameters(self.leapfrogs),
+            Kind::Stomach => stomach::PARAMETERS,
+        }
+    }
+
+    fn build<'g>(&self, graph: &'g Graph, initial: Array, fixed: bool) -> Result<Workload<'g>> {
+        Ok(match self.workload {
+            Kind::Vae => vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?,
+            Kind::Stomach => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
+        })
+    }
+
+    /// Any sensible start; speed does not depend on it.
+    fn initial(&self) -> Result<Array> {
+        let values = match self.workload {
+            Kind::Stomach => stomach::start(),
+            Kind::Vae => (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect(),
+        };
+        Ok(Array::new(values.len(), values)?.cast(self.dtype()))
+    }
+
+    fn training(&self) -> Result<Program> {
+        let graph = Graph::new();
+        let workload = self.build(&graph, self.initial()?, false)?;
+        Ok(workload.training(self.threads)?)
+    }
+
+    /// Loss and gradient at the parameters and noise that DIR holds.
+    fn check(&self, dir: &Path) -> Result<serde_json::Value> {
+        let read = |name: &str| -> Result<Vec<f64>> {
+            let bytes = std::fs::read(dir.join(name)).with_context(|| format!("reading {name} in {}", dir.display()))?;
+            Ok(match self.dtype() {
+                DType::F32 => bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+                _ => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            })
+        };
+        let array = |shape: &[usize], values: Vec<f64>| -> Result<Array> {
+            Ok(Array::new(shape, values)?.cast(self.dtype()))
+        };
+        let graph = Graph::new();
+        let n = self.parameters();
+        let workload = self.build(&graph, array(&[n], read("params.bin")?)?, true)?;
+        let gradient = workload.gradient()?;
+        let program = graph.program().output("loss", workload.loss).output("gradient", gradient);
+        let mut program = program.threads(self.threads).compile()?;
+        let names: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
+        for name in names {
+            let shape = match (self.workload, name.as_str()) {
+                (Kind::Stomach, _) => [self.draws, 2],
+                (Kind::Vae, "x") => [self.batch, 784],
+                (Kind::Vae, _) => [self.batch, 32],
+            };
+            program.write(&name, &array(&shape, read(&format!("{name}.bin"))?)?)?;
+        }
+        program.run(1)?;
+        let path = dir.join(format!("grad-{}.bin", std::process::id()));
+        let gradient = program.output("gradient")?;
+        let bytes: Vec<u8> = match gradient.data() {
+            mcvi_expr::Data::F32(d) => d.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            mcvi_expr::Data::F64(d) => d.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            mcvi_expr::Data::I32(_) => bail!("a gradient of integers"),
+        };
+        std::fs::write(&path, bytes)?;
+        Ok(json!({"loss": program.output("loss")?.to_f64()[0], "grad": path}))
+    }
+}
+
+fn peak_bytes() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).context("no VmHWM in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
+}
+
+fn main() -> Result<()> {
+    let Command::Worker(settings) = Command::parse();
+    let start = Instant::now();
+    let mut program = settings.training()?;
+    let compile_seconds = start.elapsed().as_secs_f64();
+    if let Kind::Vae = settings.workload {
+        let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
+        program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
+    }
+    let mut out = std::io::stdout();
+    let (kernels, levels) = program.kernels();
+    writeln!(
+        out,
+        "{}",
+        json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters(),
+               "kernels": kernels, "levels": levels, "bytes": program.memory_bytes()})
+    )?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let answer = match line.split_once(' ').unwrap_or((&line, "")) {
+            ("check", dir) => settings.check(Path::new(dir))?,
+            ("time", steps) => {
+                let steps = steps.parse()?;
+                let start = Instant::now();
+                program.run(steps)?;
+                let seconds = start.elapsed().as_secs_f64();
+                json!({"seconds": seconds, "loss": program.output("loss")?.to_f64()[0]})
+            }
+            ("memory", _) => json!({"peak_bytes": peak_bytes()?}),
+            ("quit", _) => break,
+            _ => bail!("unknown command `{line}`; known are check DIR, time N, memory, quit"),
+        };
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}

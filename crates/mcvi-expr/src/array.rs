@@ -1,0 +1,173 @@
+//! Arrays on the host: what goes into a program and what comes out.
+
+use crate::error::{Error, Result};
+use crate::shape::{DType, Shape};
+use std::hash::{Hash, Hasher};
+
+/// A row-major array with its shape.
+#[derive(Clone, Debug)]
+pub struct Array {
+    shape: Shape,
+    data: Data,
+}
+
+/// The elements of an [`Array`].
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+}
+
+/// A Rust type that can be an array's element.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// The corresponding element type.
+    const DTYPE: DType;
+    /// Wrap elements.
+    fn wrap(data: Vec<Self>) -> Data;
+    /// The elements, if they are of this type.
+    fn slice(data: &Data) -> Option<&[Self]>;
+}
+
+macro_rules! element {
+    ($($type:ty, $variant:ident);*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$variant;
+            fn wrap(data: Vec<Self>) -> Data {
+                Data::$variant(data)
+            }
+            fn slice(data: &Data) -> Option<&[Self]> {
+                match data {
+                    Data::$variant(data) => Some(data),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+element!(f32, F32; f64, F64; i32, I32);
+
+impl Array {
+    /// An array from its shape and its elements in row-major order.
+    pub fn new<T: Element>(shape: impl Into<Shape>, data: impl Into<Vec<T>>) -> Result<Self> {
+        let (shape, data) = (shape.into(), data.into());
+        if shape.defect().is_some() || shape.size() != data.len() {
+            return Err(Error::Length {
+                shape,
+                len: data.len(),
+            });
+        }
+        Ok(Array {
+            shape,
+            data: T::wrap(data),
+        })
+    }
+
+    /// A scalar.
+    pub fn scalar<T: Element>(value: T) -> Self {
+        Array {
+            shape: Shape::scalar(),
+            data: T::wrap(vec![value]),
+        }
+    }
+
+    /// An array of zeros. An axis of length 0 is taken as 1.
+    pub fn zeros(dtype: DType, shape: impl Into<Shape>) -> Self {
+        Array::filled(dtype, shape, 0.0)
+    }
+
+    /// An array of one value. An axis of length 0 is taken as 1.
+    pub fn filled(dtype: DType, shape: impl Into<Shape>, value: f64) -> Self {
+        let shape: Shape = shape.into();
+        let dims: Vec<usize> = shape.dims().iter().map(|&d| d.max(1)).collect();
+        let shape = Shape::from(dims);
+        Array::from_f64s(dtype, shape.clone(), vec![value; shape.size()])
+    }
+
+    /// Convert `data`, already known to fit `shape`, to the element type asked for.
+    pub(crate) fn from_f64s(dtype: DType, shape: Shape, data: Vec<f64>) -> Self {
+        debug_assert_eq!(shape.size(), data.len());
+        let data = match dtype {
+            DType::F64 => Data::F64(data),
+            DType::F32 => Data::F32(data.into_iter().map(|x| x as f32).collect()),
+            DType::I32 => Data::I32(data.into_iter().map(|x| x as i32).collect()),
+        };
+        Array { shape, data }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match self.data {
+            Data::F32(_) => DType::F32,
+            Data::F64(_) => DType::F64,
+            Data::I32(_) => DType::I32,
+        }
+    }
+
+    /// The elements.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// The elements, if they are of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        T::slice(&self.data)
+    }
+
+    /// The elements converted to `f64`.
+    pub fn to_f64(&self) -> Vec<f64> {
+        match &self.data {
+            Data::F32(d) => d.iter().map(|&x| f64::from(x)).collect(),
+            Data::F64(d) => d.clone(),
+            Data::I32(d) => d.iter().map(|&x| f64::from(x)).collect(),
+        }
+    }
+
+    /// The same elements in another type.
+    pub fn cast(&self, dtype: DType) -> Self {
+        Array::from_f64s(dtype, self.shape.clone(), self.to_f64())
+    }
+
+    /// Each element's bits, widened.
+    fn bits(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match &self.data {
+            Data::F32(d) => Box::new(d.iter().map(|x| u64::from(x.to_bits()))),
+            Data::F64(d) => Box::new(d.iter().map(|x| x.to_bits())),
+            Data::I32(d) => Box::new(d.iter().map(|&x| x as u64)),
+        }
+    }
+}
+
+impl From<f64> for Array {
+    fn from(value: f64) -> Self {
+        Array::scalar(value)
+    }
+}
+impl From<f32> for Array {
+    fn from(value: f32) -> Self {
+        Array::scalar(value)
+    }
+}
+
+/// Equal means equal bits: a NaN equals itself, and 0 differs from −0.
+impl PartialEq for Array {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype() == other.dtype() && self.shape == other.shape && self.bits().eq(other.bits())
+    }
+}
+impl Eq for Array {}
+impl Hash for Array {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shape.hash(state);
+        self.dtype().hash(state);
+        self.bits().for_each(|b| b.hash(state));
+    }
+}

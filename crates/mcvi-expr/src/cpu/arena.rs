@@ -1,0 +1,25 @@
+//! Cache-line aligned memory.
+
+/// One cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// A growing block of zeroed, aligned bytes.
+#[derive(Default)]
+pub(crate) struct Arena(Vec<Line>);
+
+impl Arena {
+    /// Make room for this many bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        let lines = bytes.div_ceil(64);
+        if lines > self.0.len() {
+            self.0.resize(lines, Line([0; 64]));
+        }
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: `Line` is a C struct of bytes without padding, and the length covers the whole vector.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * 64) }
+    }
+}

@@ -1,0 +1,148 @@
+//! Rearranging elements: concatenation, embedding in zeros, conversion of types, states committed at the end of a step.
+
+use super::arena::Arena;
+use super::map::gather;
+use super::{At, Ctx, Job, Layout};
+use crate::plan::{Place, Strided};
+use crate::shape::DType;
+
+/// Elements moved at a time.
+const CHUNK: usize = 1024;
+
+/// A type elements can be converted to.
+pub(super) trait Convert: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+    fn from_f32(x: f32) -> Self;
+    fn from_f64(x: f64) -> Self;
+    fn from_i32(x: i32) -> Self;
+}
+macro_rules! convert {
+    ($($type:ty),*) => {$(
+        impl Convert for $type {
+            const ZERO: Self = 0 as $type;
+            fn from_f32(x: f32) -> Self { x as $type }
+            fn from_f64(x: f64) -> Self { x as $type }
+            fn from_i32(x: i32) -> Self { x as $type }
+        }
+    )*};
+}
+convert!(f32, f64, i32);
+
+pub(super) fn job<T: Convert>(
+    from_type: DType,
+    from: &Strided,
+    to: &Strided,
+    zero_first: Option<&(Place, usize)>,
+    layout: &Layout<'_>,
+) -> Box<dyn Job> {
+    fn typed<S: Copy + Send + Sync + 'static, T: Convert>(
+        from: &Strided,
+        to: &Strided,
+        zero_first: Option<&(Place, usize)>,
+        layout: &Layout<'_>,
+        convert: fn(S) -> T,
+    ) -> Box<dyn Job> {
+        // A scalar counts as one axis of length 1.
+        let axes = |s: &Strided| if s.dims.is_empty() { (vec![1], vec![1]) } else { (s.dims.clone(), s.strides.clone()) };
+        let (from_dims, from_strides) = axes(from);
+        let (to_dims, to_strides) = axes(to);
+        Box::new(CopyJob {
+            total: from_dims.iter().product(),
+            from: layout.at::<S>(from.place),
+            from_dims,
+            from_strides,
+            to: layout.at::<T>(to.place),
+            to_dims,
+            to_strides,
+            zero_first: zero_first.map(|&(place, len)| (layout.at(place), len)),
+            convert,
+        })
+    }
+    match from_type {
+        DType::F32 => typed::<f32, T>(from, to, zero_first, layout, T::from_f32),
+        DType::F64 => typed::<f64, T>(from, to, zero_first, layout, T::from_f64),
+        DType::I32 => typed::<i32, T>(from, to, zero_first, layout, T::from_i32),
+    }
+}
+
+struct CopyJob<S, T> {
+    total: usize,
+    from: At<S>,
+    from_dims: Vec<usize>,
+    from_strides: Vec<isize>,
+    to: At<T>,
+    to_dims: Vec<usize>,
+    to_strides: Vec<isize>,
+    zero_first: Option<(At<T>, usize)>,
+    convert: fn(S) -> T,
+}
+
+impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
+    fn tiles(&self) -> usize {
+        // Zeros must all be written before the first element, so one thread does both.
+        if self.zero_first.is_some() { 1 } else { self.total.div_ceil(16 * CHUNK) }
+    }
+
+    fn cost(&self) -> f64 {
+        20.0 + self.total as f64 * 0.3 + self.zero_first.map_or(0.0, |z| z.1 as f64 * 0.1)
+    }
+
+    fn scratch(&self) -> usize {
+        CHUNK * (size_of::<S>() + size_of::<T>())
+    }
+
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
+        let (start, end) = match self.zero_first {
+            None => (tile * 16 * CHUNK, ((tile + 1) * 16 * CHUNK).min(self.total)),
+            Some((at, len)) => {
+                // SAFETY: this job alone writes the buffer.
+                unsafe { std::slice::from_raw_parts_mut(ctx.ptr(at), len) }.fill(T::ZERO);
+                (0, self.total)
+            }
+        };
+        let read: *mut S = scratch.bytes().as_mut_ptr().cast();
+        let converted: *mut T = scratch.bytes().as_mut_ptr().wrapping_add(CHUNK * size_of::<S>()).cast();
+        let mut first = start;
+        while first < end {
+            let n = CHUNK.min(end - first);
+            // SAFETY: scratch holds a chunk of each type; strides stay within complete buffers, and the tile owns
+            // the elements it writes.
+            unsafe {
+                gather(read, ctx.ptr(self.from), &self.from_dims, &self.from_strides, first, n);
+                for i in 0..n {
+                    *converted.add(i) = (self.convert)(*read.add(i));
+                }
+                scatter(converted, ctx.ptr(self.to), &self.to_dims, &self.to_strides, first, n);
+            }
+            first += n;
+        }
+    }
+}
+
+/// Write n elements to the places `first..first + n` of a strided array.
+///
+/// # Safety
+/// `from` must be valid for n elements, and every element the strides reach within `dims` writable.
+unsafe fn scatter<T: Copy>(from: *const T, to: *mut T, dims: &[usize], strides: &[isize], first: usize, n: usize) {
+    let rank = dims.len();
+    let (inner, step) = (dims[rank - 1], strides[rank - 1]);
+    let mut done = 0;
+    while done < n {
+        let (mut rest, column) = ((first + done) / inner, (first + done) % inner);
+        let mut offset = column as isize * step;
+        for axis in (0..rank - 1).rev() {
+            offset += (rest % dims[axis]) as isize * strides[axis];
+            rest /= dims[axis];
+        }
+        let run = (inner - column).min(n - done);
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (from, to) = (from.add(done), to.offset(offset));
+            match step {
+                1 => std::ptr::copy_nonoverlapping(from, to, run),
+                _ => (0..run).for_each(|i| *to.offset(i as isize * step) = *from.add(i)),
+            }
+        }
+        done += run;
+    }
+}

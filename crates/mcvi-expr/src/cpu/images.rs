@@ -1,0 +1,203 @@
+//! Convolutions (as matrix products over unrolled patches) and resizing.
+
+use super::arena::Arena;
+use super::sources::Float;
+use super::{At, Ctx, Job, Layout};
+use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel};
+
+pub(super) fn conv<T: Float>(c: &Conv, layout: &Layout<'_>) -> Box<dyn Job> {
+    Box::new(ConvJob { c: c.clone(), from: [layout.at::<T>(c.from[0]), layout.at(c.from[1])], to: layout.at(c.to) })
+}
+
+struct ConvJob<T> {
+    c: Conv,
+    from: [At<T>; 2],
+    to: At<T>,
+}
+
+impl<T: Float> ConvJob<T> {
+    /// Rows and columns of the matrix of patches of one image: filter elements by output pixels.
+    fn patches(&self) -> (usize, usize) {
+        let ([_, c, fh, fw], [_, _, oh, ow]) = (self.c.f, self.c.y);
+        (c * fh * fw, oh * ow)
+    }
+
+    /// For each filter element (rows) and each output row, the input row it meets and the range of output columns for
+    /// which it meets a pixel, passed as `(patch index of column 0, image index of column 0, columns)`.
+    fn rows(&self, mut f: impl FnMut(usize, Option<(usize, isize, std::ops::Range<usize>)>)) {
+        let ([_, c, h, w], [_, _, fh, fw], [_, _, oh, ow]) = (self.c.x, self.c.f, self.c.y);
+        let (stride, before) = (self.c.window.stride, self.c.window.before);
+        for (channel, i, j) in (0..c).flat_map(|c| (0..fh).flat_map(move |i| (0..fw).map(move |j| (c, i, j)))) {
+            let row = (channel * fh + i) * fw + j;
+            // Columns x with 0 ≤ x · stride + j − before < w.
+            let low = before.saturating_sub(j).div_ceil(stride).min(ow);
+            let high = (w + before).saturating_sub(j).div_ceil(stride).clamp(low, ow);
+            for y in 0..oh {
+                let patch = (row * oh + y) * ow;
+                match (y * stride + i).checked_sub(before).filter(|&r| r < h) {
+                    Some(r) => f(patch, Some((patch, ((channel * h + r) * w + j) as isize - before as isize, low..high))),
+                    None => f(patch, None),
+                }
+            }
+        }
+    }
+
+    /// Unroll an image into patches.
+    fn unroll(&self, image: &[T], patches: &mut [T]) {
+        let (ow, stride) = (self.c.y[3], self.c.window.stride);
+        self.rows(|patch, met| {
+            let row = &mut patches[patch..patch + ow];
+            row.fill(T::of(0.0));
+            if let Some((_, first, columns)) = met {
+                for x in columns {
+                    row[x] = image[(first + (x * stride) as isize) as usize];
+                }
+            }
+        });
+    }
+
+    /// Add patches back to the image they came from.
+    fn roll(&self, patches: &[T], image: &mut [T]) {
+        let stride = self.c.window.stride;
+        image.fill(T::of(0.0));
+        self.rows(|_, met| {
+            if let Some((patch, first, columns)) = met {
+                for x in columns {
+                    let pixel = &mut image[(first + (x * stride) as isize) as usize];
+                    *pixel = pixel.plus(patches[patch + x]);
+                }
+            }
+        });
+    }
+}
+
+/// `to[m, n] (+)= a[m, k] b[k, n]`, each with its (row, column) strides; `to` is row-major.
+///
+/// # Safety
+/// The pointers must be valid for the matrices described.
+#[expect(clippy::too_many_arguments, reason = "three matrices with their extents")]
+unsafe fn multiply<T: Float>(
+    (m, n, k): (usize, usize, usize),
+    to: *mut T,
+    accumulate: bool,
+    a: *const T,
+    a_strides: (usize, usize),
+    b: *const T,
+    b_strides: (usize, usize),
+    one: T,
+) {
+    let (ars, acs, brs, bcs) = (a_strides.0 as isize, a_strides.1 as isize, b_strides.0 as isize, b_strides.1 as isize);
+    let none = gemm::Parallelism::None;
+    // SAFETY: promised by the caller.
+    unsafe {
+        gemm::gemm(m, n, k, to, 1, n as isize, accumulate, a, acs, ars, b, bcs, brs, one, one, false, false, false, none);
+    }
+}
+
+impl<T: Float> Job for ConvJob<T> {
+    fn tiles(&self) -> usize {
+        self.c.x[0].div_ceil(IMAGES_PER_TILE)
+    }
+
+    fn cost(&self) -> f64 {
+        let (rows, pixels) = self.patches();
+        (self.c.x[0] * rows * pixels) as f64 * (2.0 * self.c.f[0] as f64 / 50.0 + 1.0)
+    }
+
+    fn scratch(&self) -> usize {
+        let (rows, pixels) = self.patches();
+        rows * pixels * size_of::<T>()
+    }
+
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
+        let (rows, pixels) = self.patches();
+        let outputs = self.c.f[0];
+        let image: usize = self.c.x[1..].iter().product();
+        let result = outputs * pixels;
+        let first = tile * IMAGES_PER_TILE;
+        let last = (first + IMAGES_PER_TILE).min(self.c.x[0]);
+        let one = T::of(1.0);
+        // SAFETY: scratch holds the patches of one image; the plan's extents describe complete buffers, and the tile
+        // owns its images of the result, or its own partial sum of the filters.
+        unsafe {
+            let patches = std::slice::from_raw_parts_mut(scratch.bytes().as_mut_ptr().cast::<T>(), rows * pixels);
+            let (left, right, to) = (ctx.ptr(self.from[0]), ctx.ptr(self.from[1]), ctx.ptr(self.to));
+            for i in first..last {
+                match self.c.part {
+                    ConvPart::Output => {
+                        self.unroll(std::slice::from_raw_parts(left.add(i * image), image), patches);
+                        let size = (outputs, pixels, rows);
+                        multiply(size, to.add(i * result), false, right, (rows, 1), patches.as_ptr(), (pixels, 1), one);
+                    }
+                    ConvPart::Input => {
+                        let (y, size) = (left.add(i * result), (rows, pixels, outputs));
+                        multiply(size, patches.as_mut_ptr(), false, right, (1, rows), y, (pixels, 1), one);
+                        self.roll(patches, std::slice::from_raw_parts_mut(to.add(i * image), image));
+                    }
+                    ConvPart::Weight => {
+                        self.unroll(std::slice::from_raw_parts(left.add(i * image), image), patches);
+                        let (y, size) = (right.add(i * result), (outputs, rows, pixels));
+                        let to = to.add(tile * outputs * rows);
+                        multiply(size, to, i > first, y, (pixels, 1), patches.as_ptr(), (1, pixels), one);
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn resize<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
+    let &Kernel::Resize { planes, small, large, up, from, to, .. } = kernel else {
+        unreachable!("called for resizing");
+    };
+    Box::new(ResizeJob { planes, small, large, up, from: layout.at::<T>(from), to: layout.at(to) })
+}
+
+struct ResizeJob<T> {
+    planes: usize,
+    small: [usize; 2],
+    large: [usize; 2],
+    up: bool,
+    from: At<T>,
+    to: At<T>,
+}
+
+impl<T: Float> ResizeJob<T> {
+    const PLANES: usize = 32;
+}
+
+impl<T: Float> Job for ResizeJob<T> {
+    fn tiles(&self) -> usize {
+        self.planes.div_ceil(Self::PLANES)
+    }
+    fn cost(&self) -> f64 {
+        20.0 + (self.planes * self.large[0] * self.large[1]) as f64
+    }
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
+        let ([h, w], [hh, ww]) = (self.small, self.large);
+        let (small, large) = (h * w, hh * ww);
+        for plane in tile * Self::PLANES..((tile + 1) * Self::PLANES).min(self.planes) {
+            let (read, written) = if self.up { (small, large) } else { (large, small) };
+            // SAFETY: the plan's extents describe complete buffers; the tile owns its planes of the result.
+            let (from, to) = unsafe {
+                let from = std::slice::from_raw_parts(ctx.ptr(self.from).add(plane * read), read);
+                (from, std::slice::from_raw_parts_mut(ctx.ptr(self.to).add(plane * written), written))
+            };
+            if !self.up {
+                to.fill(T::of(0.0));
+            }
+            for y in 0..hh {
+                // The nearest pixel of the small image: ⌊y · h / H⌋.
+                let row = y * h / hh * w;
+                for x in 0..ww {
+                    let (s, l) = (row + x * w / ww, y * ww + x);
+                    if self.up {
+                        to[l] = from[s];
+                    } else {
+                        to[s] = to[s].plus(from[l]);
+                    }
+                }
+            }
+        }
+    }
+}

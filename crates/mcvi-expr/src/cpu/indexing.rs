@@ -1,0 +1,74 @@
+//! Selection by index and its adjoint.
+
+use super::arena::Arena;
+use super::sources::Float;
+use super::{At, Ctx, Job, Layout};
+use crate::error::Error;
+use crate::plan::Kernel;
+
+/// Elements of the inner extent a tile handles.
+const INNER: usize = 4096;
+
+pub(super) fn job<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
+    match *kernel {
+        Kernel::Take { outer, len, picks, inner, from, index, to, .. } => {
+            Box::new(Indexing { take: true, outer, len, picks, inner, from: layout.at::<T>(from), index: layout.at(index), to: layout.at(to) })
+        }
+        Kernel::PutAdd { outer, len, picks, inner, from, index, to, .. } => {
+            Box::new(Indexing { take: false, outer, len, picks, inner, from: layout.at::<T>(from), index: layout.at(index), to: layout.at(to) })
+        }
+        _ => unreachable!("called for selection"),
+    }
+}
+
+struct Indexing<T> {
+    take: bool,
+    outer: usize,
+    len: usize,
+    picks: usize,
+    inner: usize,
+    from: At<T>,
+    index: At<i32>,
+    to: At<T>,
+}
+
+impl<T: Float> Job for Indexing<T> {
+    fn tiles(&self) -> usize {
+        // Picks may name the same place twice, so one tile handles all picks for its columns.
+        self.outer * self.inner.div_ceil(INNER)
+    }
+    fn cost(&self) -> f64 {
+        20.0 + (self.outer * self.picks * self.inner) as f64 * 0.3 + (self.picks as f64)
+    }
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
+        let parts = self.inner.div_ceil(INNER);
+        let (outer, first) = (tile / parts, tile % parts * INNER);
+        let n = INNER.min(self.inner - first);
+        // SAFETY: the plan's extents describe complete buffers; the tile owns these columns of the result.
+        unsafe {
+            let index = std::slice::from_raw_parts(ctx.ptr(self.index), self.picks);
+            let (from_rows, to_rows) = if self.take { (self.len, self.picks) } else { (self.picks, self.len) };
+            let from = ctx.ptr(self.from).add(outer * from_rows * self.inner + first);
+            let to = ctx.ptr(self.to).add(outer * to_rows * self.inner + first);
+            if !self.take {
+                for row in 0..self.len {
+                    std::slice::from_raw_parts_mut(to.add(row * self.inner), n).fill(T::of(0.0));
+                }
+            }
+            for (pick, &i) in index.iter().enumerate() {
+                let Some(place) = usize::try_from(i).ok().filter(|i| *i < self.len) else {
+                    let op = if self.take { "take" } else { "scatter_add" };
+                    ctx.fail(Error::Index { op, index: i64::from(i), len: self.len });
+                    continue;
+                };
+                let (source, target) = if self.take { (place, pick) } else { (pick, place) };
+                let (from, to) = (from.add(source * self.inner), to.add(target * self.inner));
+                if self.take {
+                    std::ptr::copy_nonoverlapping(from, to, n);
+                } else {
+                    (0..n).for_each(|j| *to.add(j) = (*to.add(j)).plus(*from.add(j)));
+                }
+            }
+        }
+    }
+}

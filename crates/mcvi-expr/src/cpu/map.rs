@@ -1,0 +1,509 @@
+//! Fused elementwise kernels: a short program over registers of a few hundred elements, interpreted chunk by chunk,
+//! each instruction a vectorised loop. Reductions are taken from the registers at the end of a chunk.
+
+use super::arena::Arena;
+use super::micro::{Level, Micro, MicroOp, micro};
+use super::sources::Float;
+use super::{At, Ctx, Job, Layout};
+use crate::ops::{Binary, Reduction, Unary};
+use crate::plan::{Function, Map, Over, Strided, Value};
+
+/// Registers of one kernel should stay in the first-level cache.
+const REGISTER_BYTES: usize = 24 * 1024;
+
+type Slot = usize;
+
+struct Load<T> {
+    slot: Slot,
+    from: At<T>,
+    /// Empty for contiguous elements.
+    dims: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+struct Instruction<T> {
+    run: Micro<T>,
+    to: Slot,
+    args: [Slot; 3],
+}
+
+struct Store<T> {
+    slot: Slot,
+    to: At<T>,
+    /// The register *is* the memory written, where a whole number of vectors fits.
+    direct: bool,
+}
+
+struct Reduce<T> {
+    slot: Slot,
+    how: Reduction,
+    over: Over,
+    to: At<T>,
+}
+
+/// A fused kernel.
+pub(super) struct MapJob<T> {
+    total: usize,
+    row: usize,
+    tile: usize,
+    chunk: usize,
+    slots: usize,
+    constants: Vec<(Slot, T)>,
+    scalars: Vec<(Slot, At<T>)>,
+    loads: Vec<Load<T>>,
+    code: Vec<Instruction<T>>,
+    stores: Vec<Store<T>>,
+    reduces: Vec<Reduce<T>>,
+    add: Micro<T>,
+    max: Micro<T>,
+    cost: f64,
+}
+
+fn micro_op(function: Function) -> MicroOp {
+    match function {
+        Function::Select => MicroOp::Select,
+        Function::MulAdd => MicroOp::MulAdd,
+        Function::Unary(u) => match u {
+            Unary::Neg => MicroOp::Neg,
+            Unary::Recip => MicroOp::Recip,
+            Unary::Square => MicroOp::Square,
+            Unary::Sqrt => MicroOp::Sqrt,
+            Unary::Abs => MicroOp::Abs,
+            Unary::Sign => MicroOp::Sign,
+            Unary::Floor => MicroOp::Floor,
+            Unary::Exp => MicroOp::Exp,
+            Unary::Expm1 => MicroOp::Expm1,
+            Unary::Ln => MicroOp::Ln,
+            Unary::Log1p => MicroOp::Log1p,
+            Unary::Softplus => MicroOp::Softplus,
+            Unary::Sigmoid => MicroOp::Sigmoid,
+            Unary::Tanh => MicroOp::Tanh,
+            Unary::Sin => MicroOp::Sin,
+            Unary::Cos => MicroOp::Cos,
+            Unary::Erf => MicroOp::Erf,
+            Unary::Lgamma => MicroOp::Lgamma,
+            Unary::Polygamma(n) => MicroOp::Polygamma(n),
+        },
+        Function::Binary(b) => match b {
+            Binary::Add => MicroOp::Add,
+            Binary::Sub => MicroOp::Sub,
+            Binary::Mul => MicroOp::Mul,
+            Binary::Div => MicroOp::Div,
+            Binary::Min => MicroOp::Min,
+            Binary::Max => MicroOp::Max,
+            Binary::Pow => MicroOp::Pow,
+            Binary::Lt => MicroOp::Lt,
+            Binary::Le => MicroOp::Le,
+            Binary::Eq => MicroOp::Eq,
+            Binary::PolygammaDiff(k) => MicroOp::PolygammaDiff(k),
+        },
+    }
+}
+
+/// Hands out register slots and takes them back.
+#[derive(Default)]
+struct Registers {
+    free: Vec<Slot>,
+    count: usize,
+}
+impl Registers {
+    fn take(&mut self) -> Slot {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}
+
+impl<T: Float> MapJob<T> {
+    pub fn new(map: &Map, layout: &Layout<'_>) -> Self {
+        let mut registers = Registers::default();
+        let (mut constants, mut scalars, mut loads): (Vec<(Slot, T)>, Vec<_>, Vec<_>) = (vec![], vec![], vec![]);
+        let load_slots: Vec<Slot> = map.loads.iter().map(|_| registers.take()).collect();
+        for (load, &slot) in map.loads.iter().zip(&load_slots) {
+            let from = layout.at(load.place);
+            if load.is_splat() {
+                scalars.push((slot, from));
+            } else if load.is_contiguous() {
+                loads.push(Load { slot, from, dims: vec![], strides: vec![] });
+            } else {
+                let Strided { dims, strides, .. } = load.clone();
+                loads.push(Load { slot, from, dims, strides });
+            }
+        }
+        // Ops whose value is stored, and where: such a value is computed in place if the memory is not read here.
+        let mut keep = vec![false; map.ops.len()];
+        let outs = map.stores.iter().map(|s| s.value).chain(map.reduces.iter().map(|r| r.value));
+        outs.for_each(|v| {
+            if let Value::Op(i) = v {
+                keep[i] = true;
+            }
+        });
+        let mut last_use: Vec<usize> = vec![0; map.ops.len()];
+        for (at, op) in map.ops.iter().enumerate() {
+            op.args.iter().for_each(|v| {
+                if let Value::Op(i) = v {
+                    last_use[*i] = at;
+                }
+            });
+        }
+        let mut op_slots: Vec<Slot> = vec![];
+        let mut code = vec![];
+        let mut constant = |value: f64, registers: &mut Registers| {
+            let value = T::of(value);
+            match constants.iter().find(|(_, c)| c.same(value)) {
+                Some((slot, _)) => *slot,
+                None => {
+                    // A slot that no instruction has written: it keeps its value from chunk to chunk.
+                    registers.count += 1;
+                    constants.push((registers.count - 1, value));
+                    registers.count - 1
+                }
+            }
+        };
+        for (at, op) in map.ops.iter().enumerate() {
+            let mut args = [0; 3];
+            for (slot, value) in args.iter_mut().zip(&op.args) {
+                *slot = match *value {
+                    Value::Load(i) => load_slots[i],
+                    Value::Op(i) => op_slots[i],
+                    Value::Const(c) => constant(c, &mut registers),
+                };
+            }
+            let mut freed: Vec<usize> = op.args.iter().filter_map(|v| if let Value::Op(i) = v { Some(*i) } else { None }).collect();
+            freed.sort_unstable();
+            freed.dedup();
+            for i in freed {
+                if last_use[i] == at && !keep[i] {
+                    registers.free.push(op_slots[i]);
+                }
+            }
+            // Kept values get a slot nobody else writes, since it may stand for memory.
+            let to = if keep[at] {
+                registers.count += 1;
+                registers.count - 1
+            } else {
+                registers.take()
+            };
+            op_slots.push(to);
+            code.push(Instruction { run: micro(layout.level, micro_op(op.function)), to, args });
+        }
+        let mut slot_of = |value: Value| match value {
+            Value::Load(i) => load_slots[i],
+            Value::Op(i) => op_slots[i],
+            Value::Const(c) => constant(c, &mut registers),
+        };
+        let mut stores: Vec<Store<T>> = vec![];
+        for store in &map.stores {
+            let slot = slot_of(store.value);
+            let read_here = map.loads.iter().any(|l| l.place.buf == store.to.buf);
+            let direct = matches!(store.value, Value::Op(_)) && !read_here && stores.iter().all(|s| s.slot != slot);
+            stores.push(Store { slot, to: layout.at(store.to), direct });
+        }
+        let reduces = map
+            .reduces
+            .iter()
+            .map(|r| Reduce { slot: slot_of(r.value), how: r.how, over: r.over, to: layout.at(r.to) })
+            .collect();
+        let slots = registers.count;
+        let lanes = T::LANES * 2;
+        let chunk = (REGISTER_BYTES / (slots.max(1) * size_of::<T>()) / lanes * lanes).clamp(2 * lanes, 32 * T::LANES);
+        let per_element: f64 = 0.2 + map.ops.iter().map(|op| crate::plan::cost(op.function)).sum::<f64>();
+        MapJob {
+            total: map.total,
+            row: map.row,
+            tile: map.tile,
+            chunk: chunk.min(map.tile.next_multiple_of(T::LANES)),
+            slots,
+            constants,
+            scalars,
+            loads,
+            code,
+            stores,
+            reduces,
+            add: micro(layout.level, MicroOp::Add),
+            max: micro(layout.level, MicroOp::Max),
+            cost: 50.0 + map.total as f64 * per_element * size_of::<T>() as f64 / 8.0,
+        }
+    }
+
+    /// Take a chunk's registers into the reductions.
+    ///
+    /// # Safety
+    /// As for `Job::run`; `slots` are the registers of elements `first..first + n`.
+    unsafe fn reduce(&self, ctx: &Ctx<'_>, tile: usize, first: usize, n: usize, slots: &[*mut T]) {
+        for r in &self.reduces {
+            let values = slots[r.slot].cast_const();
+            match r.over {
+                Over::All => {
+                    let to = ctx.ptr(r.to).wrapping_add(tile);
+                    // SAFETY: the tile owns this element of the result, and `values` holds n elements.
+                    unsafe { *to = fold(r.how, *to, reduce_run(r.how, values, n)) };
+                }
+                Over::Rows => segments(first, n, self.row, |row, column, offset, len| {
+                    let to = ctx.ptr(r.to).wrapping_add(row);
+                    // SAFETY: tiles are whole rows, so this one owns the row's result.
+                    unsafe {
+                        let part = reduce_run(r.how, values.add(offset), len);
+                        *to = if column == 0 { part } else { fold(r.how, *to, part) };
+                    }
+                }),
+                Over::Columns => {
+                    let sums = ctx.ptr(r.to).wrapping_add(tile * self.row);
+                    let step = if r.how == Reduction::Sum { self.add } else { self.max };
+                    segments(first, n, self.row, |_, column, offset, len| {
+                        let whole = len - len % T::LANES;
+                        // SAFETY: the tile owns a row of partial results; the segment lies within the chunk.
+                        unsafe {
+                            let (to, from) = (sums.add(column), values.add(offset));
+                            step(to, to, from, from, whole);
+                            for i in whole..len {
+                                *to.add(i) = fold(r.how, *to.add(i), *from.add(i));
+                            }
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Job for MapJob<T> {
+    fn tiles(&self) -> usize {
+        self.total.div_ceil(self.tile)
+    }
+
+    fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    fn scratch(&self) -> usize {
+        self.slots * (self.chunk * size_of::<T>() + size_of::<usize>()) + 64
+    }
+
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
+        let (start, end) = (tile * self.tile, ((tile + 1) * self.tile).min(self.total));
+        let memory = scratch.bytes().as_mut_ptr();
+        let registers: *mut T = memory.cast();
+        let table = memory.wrapping_add(self.slots * self.chunk * size_of::<T>()).cast::<*mut T>();
+        // SAFETY: `scratch()` asked for this much: the registers, then a table of pointers. Both are aligned, since
+        // chunks are whole vectors.
+        let slots = unsafe {
+            for i in 0..self.slots {
+                table.add(i).write(registers.add(i * self.chunk));
+            }
+            std::slice::from_raw_parts_mut(table, self.slots)
+        };
+        let padded = (end - start).min(self.chunk).next_multiple_of(T::LANES);
+        for &(slot, value) in &self.constants {
+            // SAFETY: a register holds `chunk` elements, at least `padded`.
+            unsafe { fill(slots[slot], value, padded) };
+        }
+        for &(slot, from) in &self.scalars {
+            // SAFETY: as above; the scalar's buffer is complete.
+            unsafe { fill(slots[slot], *ctx.ptr(from), padded) };
+        }
+        for r in &self.reduces {
+            let identity = if r.how == Reduction::Sum { T::of(0.0) } else { T::of(f64::NEG_INFINITY) };
+            // SAFETY: the tile owns its partial results.
+            unsafe {
+                match r.over {
+                    Over::All => *ctx.ptr(r.to).wrapping_add(tile) = identity,
+                    Over::Columns => fill(ctx.ptr(r.to).wrapping_add(tile * self.row), identity, self.row),
+                    Over::Rows => {}
+                }
+            }
+        }
+        let mut first = start;
+        while first < end {
+            let n = self.chunk.min(end - first);
+            let padded = n.next_multiple_of(T::LANES);
+            let whole = n == padded;
+            for load in &self.loads {
+                let register = registers.wrapping_add(load.slot * self.chunk);
+                let from = ctx.ptr(load.from);
+                // SAFETY: registers hold `chunk` elements; the load covers `total` elements of a complete buffer.
+                unsafe {
+                    if !load.dims.is_empty() {
+                        gather(register, from, &load.dims, &load.strides, first, n);
+                    } else if whole {
+                        slots[load.slot] = from.add(first);
+                    } else {
+                        slots[load.slot] = register;
+                        std::ptr::copy_nonoverlapping(from.add(first), register, n);
+                    }
+                }
+            }
+            for store in self.stores.iter().filter(|s| s.direct) {
+                let memory = ctx.ptr(store.to).wrapping_add(first);
+                slots[store.slot] = if whole { memory } else { registers.wrapping_add(store.slot * self.chunk) };
+            }
+            for i in &self.code {
+                let [a, b, c] = i.args.map(|slot| slots[slot].cast_const());
+                // SAFETY: every slot is valid for `padded` elements: registers are, and memory stands in for a
+                // register only where n is a whole number of vectors. Operands equal the target or are disjoint.
+                unsafe { (i.run)(slots[i.to], a, b, c, padded) };
+            }
+            for store in self.stores.iter().filter(|s| !(s.direct && whole)) {
+                // SAFETY: the tile owns these n elements of the buffer stored to.
+                unsafe { std::ptr::copy(slots[store.slot], ctx.ptr(store.to).add(first), n) };
+            }
+            // SAFETY: as for this function.
+            unsafe { self.reduce(ctx, tile, first, n, slots) };
+            first += n;
+        }
+    }
+}
+
+/// Parts of the elements `first..first + n` that lie in one row: row, first column, offset from `first`, length.
+fn segments(first: usize, n: usize, row: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
+    let (mut r, mut column, mut offset) = (first / row, first % row, 0);
+    while offset < n {
+        let len = (row - column).min(n - offset);
+        f(r, column, offset, len);
+        offset += len;
+        r += 1;
+        column = 0;
+    }
+}
+
+fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
+    match how {
+        Reduction::Sum => a.plus(b),
+        Reduction::Max => a.larger(b),
+    }
+}
+
+/// Reduce n ≥ 1 elements, in an order that depends on n alone.
+///
+/// # Safety
+/// `from` must be valid for n elements.
+unsafe fn reduce_run<T: Float>(how: Reduction, from: *const T, n: usize) -> T {
+    const WIDTH: usize = 16;
+    // SAFETY: promised by the caller.
+    let values = unsafe { std::slice::from_raw_parts(from, n) };
+    let (blocks, rest) = values.as_chunks::<WIDTH>();
+    let tail = rest.iter().copied().reduce(|a, b| fold(how, a, b));
+    let Some((head, blocks)) = blocks.split_first() else {
+        return tail.unwrap_or(T::of(0.0));
+    };
+    let mut lanes = *head;
+    for block in blocks {
+        for (lane, value) in lanes.iter_mut().zip(block) {
+            *lane = fold(how, *lane, *value);
+        }
+    }
+    let mut width = WIDTH;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            lanes[i] = fold(how, lanes[i], lanes[i + width]);
+        }
+    }
+    tail.map_or(lanes[0], |t| fold(how, lanes[0], t))
+}
+
+/// # Safety
+/// `to` must be valid for n elements.
+unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts_mut(to, n) }.fill(value);
+}
+
+/// Copy elements `first..first + n` of a strided array to `to`.
+///
+/// # Safety
+/// `to` must be valid for n elements, and every element the strides reach within `dims` must be readable.
+pub(super) unsafe fn gather<T: Copy>(
+    to: *mut T,
+    from: *const T,
+    dims: &[usize],
+    strides: &[isize],
+    first: usize,
+    n: usize,
+) {
+    const MAX_RANK: usize = 12;
+    let rank = dims.len();
+    assert!(rank <= MAX_RANK, "an array with {rank} axes that cannot be merged");
+    let (inner, step) = (dims[rank - 1], strides[rank - 1]);
+    let mut index = [0usize; MAX_RANK];
+    let (mut rest, mut offset) = (first, 0isize);
+    for axis in (0..rank).rev() {
+        index[axis] = rest % dims[axis];
+        rest /= dims[axis];
+        offset += index[axis] as isize * strides[axis];
+    }
+    let mut done = 0;
+    loop {
+        let run = (inner - index[rank - 1]).min(n - done);
+        // SAFETY: promised by the caller: `index` stays within `dims`, and `done + run` within n.
+        unsafe {
+            let (to, from) = (to.add(done), from.offset(offset));
+            match step {
+                1 => std::ptr::copy_nonoverlapping(from, to, run),
+                0 => fill(to, *from, run),
+                _ => (0..run).for_each(|i| *to.add(i) = *from.offset(i as isize * step)),
+            }
+        }
+        done += run;
+        if done == n {
+            return;
+        }
+        // On to the next run: the innermost index returns to 0, the others count up.
+        offset -= index[rank - 1] as isize * step;
+        index[rank - 1] = 0;
+        for axis in (0..rank - 1).rev() {
+            index[axis] += 1;
+            offset += strides[axis];
+            if index[axis] < dims[axis] {
+                break;
+            }
+            offset -= dims[axis] as isize * strides[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Sums partial results of tiles, in the order of the tiles.
+pub(super) struct CombineJob<T> {
+    how: Reduction,
+    parts: usize,
+    len: usize,
+    from: At<T>,
+    to: At<T>,
+    step: Micro<T>,
+}
+
+impl<T: Float> CombineJob<T> {
+    pub fn new(how: Reduction, parts: usize, len: usize, from: At<T>, to: At<T>, level: Level) -> Self {
+        let op = if how == Reduction::Sum { MicroOp::Add } else { MicroOp::Max };
+        CombineJob { how, parts, len, from, to, step: micro(level, op) }
+    }
+    const COLUMNS: usize = 512;
+}
+
+impl<T: Float> Job for CombineJob<T> {
+    fn tiles(&self) -> usize {
+        self.len.div_ceil(Self::COLUMNS)
+    }
+    fn cost(&self) -> f64 {
+        20.0 + (self.parts * self.len) as f64 * 0.1
+    }
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
+        let first = tile * Self::COLUMNS;
+        let n = Self::COLUMNS.min(self.len - first);
+        let whole = n - n % T::LANES;
+        // SAFETY: columns `first..first + n` of every part are complete, and the tile owns those of the result.
+        unsafe {
+            let (to, from) = (ctx.ptr(self.to).add(first), ctx.ptr(self.from).add(first).cast_const());
+            std::ptr::copy_nonoverlapping(from, to, n);
+            for part in 1..self.parts {
+                let from = from.add(part * self.len);
+                (self.step)(to, to, from, from, whole);
+                for i in whole..n {
+                    *to.add(i) = fold(self.how, *to.add(i), *from.add(i));
+                }
+            }
+        }
+    }
+}

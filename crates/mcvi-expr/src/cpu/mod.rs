@@ -1,0 +1,395 @@
+//! Runs a plan on the CPU.
+//!
+//! All threads of a team walk through the same list of segments. A segment too small to share is run by the first
+//! thread; the tiles of a larger one go to whoever is free. What a tile computes is fixed by the plan, so results do
+//! not depend on the number of threads.
+
+mod arena;
+mod copy;
+mod gemm;
+mod images;
+mod indexing;
+mod linalg;
+mod map;
+pub(crate) mod micro;
+mod sources;
+mod team;
+
+use crate::error::{Error, Result};
+use crate::plan::{Kernel, Place, Plan};
+use crate::shape::DType;
+use arena::Arena;
+use micro::Level;
+use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use team::{Barrier, Team};
+
+/// A level cheaper than this (in nanoseconds) is not worth waking other threads for.
+const WORTH_SHARING: f64 = 3000.0;
+
+/// One kernel made ready for this machine.
+pub(super) trait Job: Send + Sync {
+    /// Independent parts of the work.
+    fn tiles(&self) -> usize {
+        1
+    }
+    /// Rough nanoseconds of the whole.
+    fn cost(&self) -> f64;
+    /// Bytes of scratch memory a thread needs.
+    fn scratch(&self) -> usize {
+        0
+    }
+    /// Do one part.
+    ///
+    /// # Safety
+    /// `ctx` must belong to the arena the job was made for, with every buffer the kernel reads complete, and no other
+    /// thread may touch what this tile writes or write what it reads. The plan's levels guarantee that.
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena);
+}
+
+/// What a job may use while it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Ctx<'a> {
+    base: *mut u8,
+    pub seed: u64,
+    pub step: u64,
+    failure: &'a Mutex<Option<Error>>,
+}
+
+// SAFETY: the pointer is only used by jobs, under the contract of `Job::run`, and between steps by one thread.
+unsafe impl Sync for Ctx<'_> {}
+
+impl Ctx<'_> {
+    /// Pointer to an element. Offsets come from the plan and lie inside the arena.
+    pub fn ptr<T>(&self, at: At<T>) -> *mut T {
+        self.base.wrapping_add(at.bytes).cast()
+    }
+
+    /// Keep the first failure; the step's effects are undone afterwards.
+    pub fn fail(&self, error: Error) {
+        if let Ok(mut failure) = self.failure.lock() {
+            failure.get_or_insert(error);
+        }
+    }
+}
+
+/// Bytes from the start of the arena to elements of type `T`.
+pub(super) struct At<T> {
+    bytes: usize,
+    of: std::marker::PhantomData<T>,
+}
+impl<T> Clone for At<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for At<T> {}
+// SAFETY: an offset, no pointer.
+unsafe impl<T> Send for At<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for At<T> {}
+
+/// Translates places of the plan to addresses in the arena.
+pub(super) struct Layout<'a> {
+    plan: &'a Plan,
+    pub level: Level,
+}
+
+impl Layout<'_> {
+    pub fn at<T>(&self, place: Place) -> At<T> {
+        let buffer = &self.plan.buffers[place.buf.0 as usize];
+        debug_assert_eq!(buffer.dtype.bytes(), size_of::<T>());
+        At { bytes: buffer.offset + place.first * buffer.dtype.bytes(), of: std::marker::PhantomData }
+    }
+}
+
+enum Segment {
+    /// Jobs for the first thread, in order.
+    Alone(Vec<usize>),
+    /// Tiles of independent jobs, the heaviest jobs first; the counter hands them out.
+    Shared(Vec<(u32, u32)>, AtomicUsize),
+}
+
+/// A compiled program with its memory.
+pub(crate) struct Executor {
+    jobs: Vec<Box<dyn Job>>,
+    segments: Vec<Segment>,
+    arena: Arena,
+    threads: usize,
+    /// Byte ranges of the states, restored if a step of a fallible program fails.
+    states: Vec<(usize, usize)>,
+    fallible: bool,
+}
+
+/// What happens around each step of a run, on one thread.
+pub(crate) trait Around: Send {
+    /// Before step number `i` of this run.
+    fn before(&mut self, i: usize, memory: &mut Memory<'_>);
+    /// After it.
+    fn after(&mut self, i: usize, memory: &mut Memory<'_>);
+}
+
+/// Access to the buffers while no kernel runs.
+pub(crate) struct Memory<'a> {
+    plan: &'a Plan,
+    bytes: &'a mut [u8],
+}
+
+impl Memory<'_> {
+    fn range(&self, place: Place, len: usize) -> std::ops::Range<usize> {
+        let buffer = &self.plan.buffers[place.buf.0 as usize];
+        let start = buffer.offset + place.first * buffer.dtype.bytes();
+        start..start + len * buffer.dtype.bytes()
+    }
+    /// The bytes of `len` elements.
+    pub fn get(&self, place: Place, len: usize) -> &[u8] {
+        &self.bytes[self.range(place, len)]
+    }
+    /// The same, to be written.
+    pub fn get_mut(&mut self, place: Place, len: usize) -> &mut [u8] {
+        let range = self.range(place, len);
+        &mut self.bytes[range]
+    }
+}
+
+impl Executor {
+    pub fn new(plan: &Plan, threads: usize) -> Self {
+        let layout = Layout { plan, level: Level::detect() };
+        let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
+        let mut segments: Vec<Segment> = vec![];
+        for level in &plan.levels {
+            let mut order: Vec<usize> = level.clone().collect();
+            let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
+            let tiles: usize = order.iter().map(|&j| jobs[j].tiles()).sum();
+            if cost < WORTH_SHARING || tiles < 2 {
+                match segments.last_mut() {
+                    Some(Segment::Alone(list)) => list.extend(order),
+                    _ => segments.push(Segment::Alone(order)),
+                }
+            } else {
+                let weight = |j: usize| jobs[j].cost() / jobs[j].tiles() as f64;
+                order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
+                let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));
+                segments.push(Segment::Shared(tiles.collect(), AtomicUsize::new(0)));
+            }
+        }
+        let mut arena = Arena::default();
+        arena.reserve(plan.arena_bytes);
+        let mut executor = Executor { jobs, segments, arena, threads, states: vec![], fallible: false };
+        for (place, array) in &plan.literals {
+            crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
+        }
+        let memory = executor.memory(plan);
+        let states = plan.slots.iter().filter(|s| s.initial.is_some());
+        executor.states = states
+            .map(|s| memory.range(s.place, s.shape.size()))
+            .map(|r| (r.start, r.len()))
+            .collect();
+        executor.fallible = plan.kernels.iter().any(|k| {
+            matches!(k, Kernel::Take { .. } | Kernel::PutAdd { .. } | Kernel::External { .. })
+        });
+        executor
+    }
+
+    pub fn memory<'a>(&'a mut self, plan: &'a Plan) -> Memory<'a> {
+        Memory { plan, bytes: self.arena.bytes() }
+    }
+
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    /// Run `steps` steps, the first with number `first_step`. If one fails, states are as they were before it, and
+    /// the number of steps completed is returned with the error.
+    pub fn run(
+        &mut self,
+        plan: &Plan,
+        seed: u64,
+        first_step: u64,
+        steps: usize,
+        around: &mut dyn Around,
+    ) -> (usize, Result<()>) {
+        let shared = self.segments.iter().any(|s| matches!(s, Segment::Shared(..)));
+        let threads = if shared { self.threads } else { 1 };
+        let (failure, bytes) = (Mutex::new(None), self.arena.bytes());
+        let walk = Walk {
+            len: bytes.len(),
+            ctx: Ctx { base: bytes.as_mut_ptr(), seed, step: first_step, failure: &failure },
+            executor: Parts { jobs: &self.jobs, segments: &self.segments, states: &self.states },
+            plan,
+            steps,
+            backup: Mutex::new(vec![0; if self.fallible { self.states.iter().map(|s| s.1).sum() } else { 0 }]),
+            around: Mutex::new(around),
+            done: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            scratch: self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0),
+        };
+        Team::of(threads).run(&|thread, scratch, barrier| walk.go(thread, scratch, barrier));
+        let done = walk.done.into_inner();
+        (done, failure.into_inner().unwrap_or(None).map_or(Ok(()), Err))
+    }
+}
+
+/// What all threads see of the executor while they run it.
+struct Parts<'a> {
+    jobs: &'a [Box<dyn Job>],
+    segments: &'a [Segment],
+    states: &'a [(usize, usize)],
+}
+
+/// One run, shared by the threads of a team.
+struct Walk<'a> {
+    executor: Parts<'a>,
+    plan: &'a Plan,
+    ctx: Ctx<'a>,
+    /// Bytes of the arena.
+    len: usize,
+    steps: usize,
+    /// States before the present step; empty if no step can fail.
+    backup: Mutex<Vec<u8>>,
+    around: Mutex<&'a mut dyn Around>,
+    done: AtomicUsize,
+    failed: AtomicBool,
+    scratch: usize,
+}
+
+impl Walk<'_> {
+    fn go(&self, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
+        scratch.reserve(self.scratch);
+        for i in 0..self.steps {
+            if thread == 0 {
+                self.before(i);
+            }
+            self.step(Ctx { step: self.ctx.step.wrapping_add(i as u64), ..self.ctx }, thread, scratch, barrier);
+            if thread == 0 {
+                self.after(i);
+            }
+            barrier.wait(|| {});
+            if self.failed.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+
+    fn step(&self, ctx: Ctx<'_>, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
+        let jobs = self.executor.jobs;
+        for segment in self.executor.segments {
+            match segment {
+                Segment::Alone(list) => {
+                    for &j in list.iter().filter(|_| thread == 0) {
+                        for tile in 0..jobs[j].tiles() {
+                            // SAFETY: levels run in order on one thread while the others wait.
+                            unsafe { jobs[j].run(&ctx, tile, scratch) };
+                        }
+                    }
+                }
+                Segment::Shared(tiles, next) => {
+                    barrier.wait(|| {});
+                    while let Some(&(j, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // SAFETY: jobs of one level are independent, and each tile is handed out once.
+                        unsafe { jobs[j as usize].run(&ctx, tile as usize, scratch) };
+                    }
+                    barrier.wait(|| next.store(0, Ordering::Relaxed));
+                }
+            }
+        }
+    }
+
+    /// The whole arena.
+    ///
+    /// # Safety
+    /// Only between steps, on the first thread, while the others wait.
+    #[expect(clippy::mut_from_ref, reason = "the arena is shared by raw pointer; the caller promises to be alone")]
+    unsafe fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the pointer and length are those of the executor's arena, which outlives the run.
+        unsafe { std::slice::from_raw_parts_mut(self.ctx.base, self.len) }
+    }
+
+    fn before(&self, i: usize) {
+        // SAFETY: the others wait at the first barrier of the step.
+        let bytes = unsafe { self.bytes() };
+        let mut backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = backup.as_mut_slice();
+        for &(start, n) in self.executor.states {
+            let Some((part, tail)) = rest.split_at_mut_checked(n) else { break };
+            part.copy_from_slice(&bytes[start..start + n]);
+            rest = tail;
+        }
+        let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
+        around.before(i, &mut Memory { plan: self.plan, bytes });
+    }
+
+    fn after(&self, i: usize) {
+        // SAFETY: a shared segment ends with a barrier, so the others have nothing left to do in this step.
+        let bytes = unsafe { self.bytes() };
+        if self.ctx.failure.lock().is_ok_and(|f| f.is_none()) {
+            let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
+            around.after(i, &mut Memory { plan: self.plan, bytes });
+            self.done.store(i + 1, Ordering::Relaxed);
+            return;
+        }
+        let backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = backup.as_slice();
+        for &(start, n) in self.executor.states {
+            let Some((part, tail)) = rest.split_at_checked(n) else { break };
+            bytes[start..start + n].copy_from_slice(part);
+            rest = tail;
+        }
+        self.failed.store(true, Ordering::Relaxed);
+    }
+}
+
+fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
+    fn typed<T: sources::Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
+        match kernel {
+            Kernel::Map(map) => Box::new(map::MapJob::<T>::new(map, layout)),
+            Kernel::Combine { how, parts, len, from, to, .. } => {
+                Box::new(map::CombineJob::<T>::new(*how, *parts, *len, layout.at(*from), layout.at(*to), layout.level))
+            }
+            Kernel::MatMul(m) => gemm::job::<T>(m, layout),
+            Kernel::Copy { from_type, from, to, zero_first, .. } => {
+                copy::job::<T>(*from_type, from, to, zero_first.as_ref(), layout)
+            }
+            Kernel::CumSum { .. } => linalg::cumsum::<T>(kernel, layout),
+            Kernel::Cholesky { .. } => linalg::cholesky::<T>(kernel, layout),
+            Kernel::TriSolve { .. } => linalg::solve::<T>(kernel, layout),
+            Kernel::Conv(c) => images::conv::<T>(c, layout),
+            Kernel::Resize { .. } => images::resize::<T>(kernel, layout),
+            Kernel::Take { .. } | Kernel::PutAdd { .. } => indexing::job::<T>(kernel, layout),
+            Kernel::Noise { draw, stream, len, to, .. } => {
+                sources::noise::<T>(*draw, *stream, *len, layout.at(*to), layout.level)
+            }
+            Kernel::External { .. } => sources::external(kernel, layout),
+        }
+    }
+    match kernel {
+        Kernel::Copy { to_type: DType::I32, from_type, from, to, zero_first } => {
+            copy::job::<i32>(*from_type, from, to, zero_first.as_ref(), layout)
+        }
+        _ => match kernel.dtype() {
+            DType::F32 => typed::<f32>(kernel, layout),
+            _ => typed::<f64>(kernel, layout),
+        },
+    }
+}
+
+impl Kernel {
+    /// The type of the elements written.
+    fn dtype(&self) -> DType {
+        match self {
+            Kernel::Map(m) => m.dtype,
+            Kernel::MatMul(m) => m.dtype,
+            Kernel::Conv(c) => c.dtype,
+            Kernel::Copy { to_type, .. } => *to_type,
+            Kernel::Combine { dtype, .. }
+            | Kernel::CumSum { dtype, .. }
+            | Kernel::Cholesky { dtype, .. }
+            | Kernel::TriSolve { dtype, .. }
+            | Kernel::Resize { dtype, .. }
+            | Kernel::Take { dtype, .. }
+            | Kernel::PutAdd { dtype, .. }
+            | Kernel::Noise { dtype, .. } => *dtype,
+            Kernel::External { .. } => DType::F64,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A user's black-box function inside an expression.
+
+use super::{Op, Vjp};
+use crate::error::{Error, Result};
+use crate::graph::Expr;
+use crate::shape::DType;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A function ℝᵈ → ℝ with derivatives, computed outside the engine: for instance a log density of BridgeStan.
+///
+/// Each method handles one point; executors call them for many rows, from several threads. A message returned as an
+/// error ends the run with it; to mark a point as impossible write −∞ or NaN instead.
+pub trait External: Send + Sync {
+    /// For error messages.
+    fn name(&self) -> &str;
+    /// The number of arguments d.
+    fn dimension(&self) -> usize;
+    /// The value at `z`.
+    fn value(&self, z: &[f64]) -> Result<f64, String>;
+    /// Write the gradient at `z`, return the value.
+    fn gradient(&self, z: &[f64], gradient: &mut [f64]) -> Result<f64, String>;
+    /// Write the product of the Hessian at `z` with `v`. Not offered by default.
+    fn hessian_vector(&self, z: &[f64], v: &[f64], product: &mut [f64]) -> Result<(), String> {
+        let _ = (z, v, product);
+        Err("it offers no Hessian-vector product".to_owned())
+    }
+    /// Whether [`hessian_vector`](External::hessian_vector) is offered; asked when a second derivative is built.
+    fn has_hessian_vector(&self) -> bool {
+        false
+    }
+}
+
+/// A shared `External`, compared by identity.
+#[derive(Clone)]
+pub(crate) struct Blackbox(pub Arc<dyn External>);
+
+impl PartialEq for Blackbox {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for Blackbox {}
+impl Hash for Blackbox {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).cast::<()>().hash(state);
+    }
+}
+impl fmt::Debug for Blackbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+/// Which of its results a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum ExternalPart {
+    /// `[rows]` from z `[rows, d]`.
+    Value,
+    /// `[rows, d]` from z.
+    Gradient,
+    /// `[rows, d]` from z and v, both `[rows, d]`.
+    HessianVector,
+}
+
+pub(super) fn vjp<'g>(part: ExternalPart, function: &Blackbox, v: &Vjp<'_, 'g>) -> Result<Vec<Option<Expr<'g>>>> {
+    let (z, ct) = (v.args[0], v.ct);
+    let node = |part, args: &[Expr<'g>]| {
+        let at = Location::caller();
+        z.graph().build("external", args, at, || Ok((Op::External(part, function.clone()), z.shape(), z.dtype())))
+    };
+    let product = |by: Expr<'g>| {
+        if function.0.has_hessian_vector() {
+            return Ok(node(ExternalPart::HessianVector, &[z, by]));
+        }
+        let why = "a second derivative needs its Hessian-vector product, which it does not offer";
+        Err(Error::NotDifferentiable { op: "external", why })
+    };
+    Ok(match part {
+        ExternalPart::Value => vec![Some(node(ExternalPart::Gradient, &[z]) * ct.expand(1))],
+        ExternalPart::Gradient => vec![Some(product(ct)?)],
+        ExternalPart::HessianVector => {
+            if v.wanted[0] {
+                let why = "third derivatives are beyond its Hessian-vector product";
+                return Err(Error::NotDifferentiable { op: "external", why });
+            }
+            // The Hessian is symmetric, so the adjoint of v ↦ H v is H itself.
+            vec![None, Some(product(ct)?)]
+        }
+    })
+}
+
+impl<'g> Expr<'g> {
+    /// A black-box function of each row of this `[rows, d]` expression (of type `F64`): the result is `[rows]`.
+    #[track_caller]
+    pub fn external(self, function: Arc<dyn External>) -> Expr<'g> {
+        let (at, op, shape) = (Location::caller(), "external", self.shape());
+        self.graph().build(op, &[self], at, || {
+            let &[rows, d] = shape.dims() else {
+                let why = "needs two axes, rows and arguments".to_owned();
+                return Err(Error::Argument { op, shape, why, at });
+            };
+            if d != function.dimension() {
+                let right = [rows, function.dimension()].into();
+                let why = "the second extent must be the function's dimension";
+                return Err(Error::Shapes { op, left: shape, right, why, at });
+            }
+            if self.dtype() != DType::F64 {
+                return Err(Error::DTypes { op, left: self.dtype(), right: DType::F64, at });
+            }
+            Ok((Op::External(ExternalPart::Value, Blackbox(function)), rows.into(), DType::F64))
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! Selection by integer index, and its adjoint.
+
+use super::{Op, Vjp};
+use crate::error::Error;
+use crate::graph::Expr;
+use crate::shape::DType;
+use std::panic::Location;
+
+pub(super) fn vjp<'g>(op: &Op, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
+    match *op {
+        Op::Take(axis) => {
+            let (x, index) = (v.args[0], v.args[1]);
+            let put = x.graph().build("put_add", &[index, v.ct], Location::caller(), || {
+                Ok((Op::PutAdd(axis), x.shape(), x.dtype()))
+            });
+            vec![Some(put), None]
+        }
+        Op::PutAdd(axis) => vec![None, Some(v.ct.take(axis, v.args[0]))],
+        _ => unreachable!("{} selects nothing", op.name()),
+    }
+}
+
+impl<'g> Expr<'g> {
+    /// The elements of an axis that `index` (of type `I32`) names; the axis is replaced by the axes of `index`.
+    /// An index outside the axis is an error when the program runs.
+    #[track_caller]
+    pub fn take(self, axis: usize, index: Expr<'g>) -> Expr<'g> {
+        let (at, op, shape) = (Location::caller(), "take", self.shape());
+        self.graph().build(op, &[self, index], at, || {
+            if axis >= shape.rank() {
+                let why = format!("there is no axis {axis}");
+                return Err(Error::Argument { op, shape, why, at });
+            }
+            if index.dtype() != DType::I32 || !self.dtype().is_float() {
+                return Err(Error::DTypes { op, left: self.dtype(), right: index.dtype(), at });
+            }
+            let (before, after) = (&shape.dims()[..axis], &shape.dims()[axis + 1..]);
+            Ok((Op::Take(axis), [before, index.shape().dims(), after].concat().into(), self.dtype()))
+        })
+    }
+
+    /// Zeros with `self` added at the places `index` names: the adjoint of [`take`](Expr::take) from an axis 0 of
+    /// length `len`. The leading axes of this are those of `index`.
+    #[track_caller]
+    pub fn scatter_add(self, index: Expr<'g>, len: usize) -> Expr<'g> {
+        let (at, op) = (Location::caller(), "scatter_add");
+        self.graph().build(op, &[index, self], at, || {
+            let (left, right) = (self.shape(), index.shape());
+            if index.dtype() != DType::I32 || !self.dtype().is_float() {
+                return Err(Error::DTypes { op, left: self.dtype(), right: index.dtype(), at });
+            }
+            let Some(rest) = left.dims().strip_prefix(right.dims()) else {
+                let why = "the leading extents must be those of the index";
+                return Err(Error::Shapes { op, left, right, why, at });
+            };
+            Ok((Op::PutAdd(0), [&[len], rest].concat().into(), self.dtype()))
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! Scheduling: which nodes are fused into one kernel, and the level each kernel runs at.
+
+use super::view::View;
+use super::{Kernel, Plan, REDUCE_TILE, emit};
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::{Binary, Op};
+use crate::shape::{DType, Shape};
+use std::collections::HashMap;
+
+/// A fused kernel with more operations than this gains nothing and fills the cache.
+const MAX_FUSED: usize = 160;
+
+/// Elementwise nodes over one index space, and reductions of it, that become one kernel.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub dtype: DType,
+    pub space: Vec<usize>,
+    /// Row length, once a reduction over rows or columns has fixed it.
+    pub row: Option<usize>,
+    pub nodes: Vec<NodeId>,
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Fused(Cluster),
+    /// A node with a kernel of its own.
+    Single(NodeId),
+    /// A matrix product added in place to an earlier value: the sum, and the product.
+    Accumulate(NodeId, NodeId),
+}
+
+#[derive(Debug)]
+pub(super) struct Task {
+    pub level: usize,
+    pub work: Work,
+}
+
+/// Everything known about the nodes while the schedule grows.
+pub(super) struct Schedule {
+    pub nodes: Vec<Node>,
+    /// Direct uses of each node, by nodes, outputs and updates.
+    uses: Vec<usize>,
+    users: Vec<Option<NodeId>>,
+    pub views: Vec<Option<View>>,
+    /// The level at which a node's own buffer is complete.
+    pub level: Vec<usize>,
+    /// The task that computes a node's elements one by one, in which they can be used without being stored.
+    pub group: Vec<Option<usize>>,
+    pub tasks: Vec<Task>,
+    open: HashMap<(usize, DType, Vec<usize>), Vec<usize>>,
+    /// Nodes that live inside another's buffer, from this element on.
+    pub alias: HashMap<NodeId, (NodeId, usize)>,
+}
+
+/// The extents that matter for iterating: those above 1.
+pub(super) fn space(shape: &Shape) -> Vec<usize> {
+    shape.dims().iter().copied().filter(|&d| d > 1).collect()
+}
+
+/// Plan the computation of `outputs` and of new values for states.
+pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(NodeId, NodeId)]) -> Plan {
+    let nodes = graph.nodes();
+    let roots: Vec<NodeId> =
+        outputs.iter().map(|(_, id)| *id).chain(updates.iter().flat_map(|&(state, value)| [state, value])).collect();
+    let mut live = vec![false; nodes.len()];
+    roots.iter().for_each(|id| live[id.index()] = true);
+    let (mut uses, mut users) = (vec![0; nodes.len()], vec![None; nodes.len()]);
+    roots.iter().for_each(|id| uses[id.index()] += 1);
+    for i in (0..nodes.len()).rev() {
+        if !live[i] {
+            continue;
+        }
+        for arg in &nodes[i].args {
+            live[arg.index()] = true;
+            uses[arg.index()] += 1;
+            users[arg.index()] = Some(NodeId(i as u32));
+        }
+    }
+    let n = nodes.len();
+    let mut schedule = Schedule {
+        nodes,
+        uses,
+        users,
+        views: vec![None; n],
+        level: vec![0; n],
+        group: vec![None; n],
+        tasks: vec![],
+        open: HashMap::new(),
+        alias: HashMap::new(),
+    };
+    for i in (0..n).filter(|&i| live[i]) {
+        schedule.visit(NodeId(i as u32));
+    }
+    // What users read must stand in a buffer of its own; what replaces a state must not be read from another state.
+    let outputs: Vec<(String, NodeId)> =
+        outputs.iter().map(|(name, id)| (name.clone(), schedule.readable(*id))).collect();
+    let updates: Vec<(NodeId, NodeId)> = updates
+        .iter()
+        .map(|&(state, value)| {
+            let base = schedule.view(value).base;
+            let from_state = matches!(schedule.node(base).op, Op::State(_));
+            (state, if from_state { schedule.materialise(value) } else { value })
+        })
+        .collect();
+    emit::emit(graph, schedule, &outputs, &updates)
+}
+
+impl Schedule {
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub fn view(&self, id: NodeId) -> &View {
+        self.views[id.index()].as_ref().unwrap_or_else(|| unreachable!("node {} is not scheduled yet", id.0))
+    }
+
+    pub fn constant(&self, id: NodeId) -> Option<f64> {
+        match self.node(self.view(id).base).op {
+            Op::Const(bits) => Some(f64::from_bits(bits)),
+            _ => None,
+        }
+    }
+
+    pub fn is_leaf(&self, id: NodeId) -> bool {
+        matches!(self.node(id).op, Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_))
+    }
+
+    /// Whether a node's elements are those of its base, one by one, over the index space `space`.
+    pub fn is_identity(&self, id: NodeId, over: &[usize]) -> bool {
+        let (view, shape) = (self.view(id), &self.node(id).shape);
+        view.offset == 0
+            && view.is_contiguous(shape)
+            && self.node(view.base).shape.size() == shape.size()
+            && space(shape) == over
+    }
+
+    fn visit(&mut self, id: NodeId) {
+        let node = self.node(id).clone();
+        self.views[id.index()] = Some(View::own(id, &node.shape));
+        match &node.op {
+            Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) => {}
+            Op::StopGradient | Op::Broadcast | Op::Permute(_) | Op::Slice(_) | Op::Reshape => {
+                match View::through(&node, self.node(node.args[0]), self.view(node.args[0])) {
+                    Some(view) => self.views[id.index()] = Some(view),
+                    None => self.fuse(id, space(&self.node(node.args[0]).shape.clone()), None),
+                }
+            }
+            Op::MatMul { .. } if self.sum_to_accumulate(id).is_some() => {} // waits for the sum
+            Op::Binary(Binary::Add) if self.accumulate(id, &node) => {}
+            Op::Unary(_) | Op::Binary(_) | Op::Select => self.fuse(id, space(&node.shape), None),
+            Op::Reduce(_, axes) => {
+                let from = self.node(node.args[0]).shape.clone();
+                let reduced: usize = axes.iter().map(|&a| from.dims()[a]).product();
+                let kept = from.size() / reduced;
+                let row = match (kept, self.reduces_rows(id)) {
+                    (1, _) => None,
+                    (_, true) => Some(reduced),
+                    (_, false) => Some(kept),
+                };
+                self.fuse(id, space(&from), row);
+                // Partial results of several tiles are combined one level later.
+                let split = from.size() > REDUCE_TILE && (kept == 1 || !self.reduces_rows(id));
+                self.level[id.index()] += usize::from(split);
+                self.group[id.index()] = None;
+            }
+            Op::Concat(axis) => self.concat(id, &node, *axis),
+            Op::MatMul { .. } | Op::Cast | Op::Embed(_) => {
+                self.single(id);
+            }
+            _ => {
+                self.make_contiguous(id);
+                let level = self.single(id);
+                // Partial sums over images are combined one level later.
+                let images = |s: &Self| s.node(node.args[0]).shape.dims()[0];
+                let split = matches!(node.op, Op::ConvWeight(_)) && images(self) > super::IMAGES_PER_TILE;
+                self.level[id.index()] = level + usize::from(split);
+            }
+        }
+    }
+
+    /// Whether a reduction is over trailing axes (as opposed to leading ones).
+    pub fn reduces_rows(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let Op::Reduce(_, axes) = &node.op else { return false };
+        let dims = self.node(node.args[0]).shape.dims();
+        let last_long = (0..dims.len()).rev().find(|&a| dims[a] > 1);
+        last_long.is_some_and(|a| axes.contains(&a))
+    }
+
+    fn arg_level(&self, arg: NodeId) -> usize {
+        self.level[self.view(arg).base.index()]
+    }
+
+    /// Give a node a kernel of its own, at the first level where its operands are complete.
+    fn single(&mut self, id: NodeId) -> usize {
+        let args = self.node(id).args.clone();
+        let level = 1 + args.iter().map(|&a| self.arg_level(a)).max().unwrap_or(0);
+        self.level[id.index()] = level;
+        self.tasks.push(Task { level, work: Work::Single(id) });
+        level
+    }
+
+    /// Kernels that index plainly get operands without strides.
+    fn make_contiguous(&mut self, id: NodeId) {
+        for i in 0..self.node(id).args.len() {
+            let arg = self.node(id).args[i];
+            if !self.view(arg).is_contiguous(&self.node(arg).shape.clone()) || self.constant(arg).is_some() {
+                let copy = self.materialise(arg);
+                self.nodes[id.index()].args[i] = copy;
+            }
+        }
+    }
+
+    /// A copy of a node in a buffer of its own.
+    fn materialise(&mut self, id: NodeId) -> NodeId {
+        let copy = NodeId(self.nodes.len() as u32);
+        let Node { shape, dtype, .. } = self.node(id).clone();
+        let own = View::own(copy, &shape);
+        let over = space(&shape);
+        self.nodes.push(Node { op: Op::Reshape, args: vec![id], shape, dtype });
+        self.views.push(Some(own));
+        self.level.push(0);
+        self.group.push(None);
+        self.uses.push(1);
+        self.users.push(None);
+        if dtype.is_float() {
+            self.fuse(copy, over, None);
+        } else {
+            self.nodes[copy.index()].op = Op::Cast;
+            self.single(copy);
+        }
+        copy
+    }
+
+    /// The node itself if it has a complete buffer that nothing else changes, or a copy that has.
+    fn readable(&mut self, id: NodeId) -> NodeId {
+        let view = self.view(id);
+        if !self.is_leaf(view.base) && view.is_contiguous(&self.node(id).shape) { id } else { self.materialise(id) }
+    }
+
+    /// Add a node to a kernel over `over`, the earliest that can take it.
+    fn fuse(&mut self, id: NodeId, over: Vec<usize>, row: Option<usize>) {
+        let node = self.node(id);
+        let dtype = node.dtype;
+        let args: Vec<NodeId> = node.args.iter().copied().filter(|&a| self.constant(a).is_none()).collect();
+        let latest = args.iter().map(|&a| self.arg_level(a)).max().unwrap_or(0);
+        let fits = |schedule: &Schedule, task: usize, over: &[usize]| match &schedule.tasks[task].work {
+            Work::Fused(c) => {
+                c.space == over
+                    && c.dtype == dtype
+                    && c.nodes.len() < MAX_FUSED
+                    && (row.is_none() || c.row.is_none() || c.row == row)
+            }
+            _ => false,
+        };
+        // The kernel that computes the latest operands, if all of them are its elements.
+        let mut late = args.iter().filter(|&&a| latest > 0 && self.arg_level(a) == latest).map(|&a| {
+            let group = self.group[self.view(a).base.index()];
+            group.filter(|_| self.is_identity(a, &over))
+        });
+        let home = late.next().flatten().filter(|&task| late.all(|g| g == Some(task)) && fits(self, task, &over));
+        let level = if home.is_some() { latest } else { latest + 1 };
+        let key = (level, dtype, over);
+        let task = home.or_else(|| self.open.get(&key)?.iter().copied().find(|&t| fits(self, t, &key.2)));
+        let task = task.unwrap_or_else(|| {
+            let cluster = Cluster { dtype, space: key.2.clone(), row: None, nodes: vec![] };
+            self.tasks.push(Task { level, work: Work::Fused(cluster) });
+            self.open.entry(key).or_default().push(self.tasks.len() - 1);
+            self.tasks.len() - 1
+        });
+        if let Work::Fused(cluster) = &mut self.tasks[task].work {
+            cluster.nodes.push(id);
+            cluster.row = cluster.row.or(row);
+        }
+        self.level[id.index()] = level;
+        self.group[id.index()] = Some(task);
+    }
+
+    /// The sum that a product can be added in place to, if it is the product's only use.
+    fn sum_to_accumulate(&self, product: NodeId) -> Option<NodeId> {
+        let user = self.users[product.index()].filter(|_| self.uses[product.index()] == 1)?;
+        let (sum, node) = (self.node(user), self.node(product));
+        (sum.op == Op::Binary(Binary::Add) && sum.args[0] != sum.args[1] && sum.shape == node.shape).then_some(user)
+    }
+
+    /// Turn `sum = other + product` into a product that accumulates in the buffer of `other`, if that may change.
+    fn accumulate(&mut self, sum: NodeId, node: &Node) -> bool {
+        let waiting = |s: &Schedule, a: NodeId| {
+            matches!(s.node(a).op, Op::MatMul { .. }) && s.sum_to_accumulate(a) == Some(sum)
+        };
+        let (mut other, mut product) = (node.args[0], node.args[1]);
+        if !waiting(self, product) {
+            std::mem::swap(&mut other, &mut product);
+        }
+        if !waiting(self, product) {
+            return false;
+        }
+        if waiting(self, other) {
+            self.single(other);
+        }
+        let free = self.view(other).base == other
+            && !self.is_leaf(other)
+            && self.uses[other.index()] == 1
+            && !matches!(self.node(other).op, Op::Concat(_))
+            && !self.alias.contains_key(&other);
+        if !free {
+            self.single(product);
+            return false;
+        }
+        self.alias.insert(other, (sum, 0));
+        let args = self.node(product).args.clone();
+        let level = 1 + args.iter().chain([&other]).map(|&a| self.arg_level(a)).max().unwrap_or(0);
+        self.level[sum.index()] = level;
+        self.tasks.push(Task { level, work: Work::Accumulate(sum, product) });
+        true
+    }
+
+    /// Pieces that end up contiguous are computed in place; the others are copied.
+    fn concat(&mut self, id: NodeId, node: &Node, axis: usize) {
+        let contiguous = node.shape.dims()[..axis].iter().all(|&d| d == 1);
+        let (mut first, mut level, mut copies) = (0, 0, 0);
+        for &part in &node.args {
+            let shape = self.node(part).shape.clone();
+            let base = self.view(part).base;
+            let whole = self.is_identity(part, &space(&shape));
+            if contiguous && whole && !self.is_leaf(base) && !self.alias.contains_key(&base) && !self.is_concat(base) {
+                self.alias.insert(base, (id, first));
+            } else {
+                copies += 1;
+            }
+            level = level.max(self.arg_level(part));
+            first += shape.size();
+        }
+        self.level[id.index()] = level + usize::from(copies > 0);
+        self.tasks.push(Task { level: level + 1, work: Work::Single(id) });
+    }
+
+    fn is_concat(&self, id: NodeId) -> bool {
+        matches!(self.node(id).op, Op::Concat(_))
+    }
+
+    /// The buffer a node lives in, named by the node that owns it, and the first element there.
+    pub fn home(&self, id: NodeId) -> (NodeId, usize) {
+        let (mut node, mut first) = (id, 0);
+        while let Some(&(owner, offset)) = self.alias.get(&node) {
+            node = owner;
+            first += offset;
+        }
+        (node, first)
+    }
+}
+
+/// Sort kernels into levels, without empty ones.
+pub(super) fn levels(mut emitted: Vec<(usize, Kernel)>) -> (Vec<Kernel>, Vec<std::ops::Range<usize>>) {
+    emitted.sort_by_key(|(level, _)| *level);
+    let mut levels = vec![];
+    let mut start = 0;
+    for chunk in emitted.chunk_by(|a, b| a.0 == b.0) {
+        levels.push(start..start + chunk.len());
+        start += chunk.len();
+    }
+    (emitted.into_iter().map(|(_, k)| k).collect(), levels)
+}

@@ -1,0 +1,218 @@
+//! From expressions to a plan: which kernels run, over which buffers, in which order. Executors only follow it.
+//!
+//! A plan is a list of *levels*. Kernels of one level do not depend on each other and may run at the same time; a
+//! level starts when the one before it has ended.
+
+mod build;
+mod emit;
+mod fuse;
+mod memory;
+mod view;
+
+pub(crate) use fuse::cost;
+
+pub(crate) use build::plan;
+
+use crate::array::Array;
+use crate::ops::{Binary, Blackbox, Draw, ExternalPart, Reduction, Unary, Window};
+use crate::shape::{DType, Shape};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Index of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub(crate) struct BufId(pub u32);
+
+/// A run of elements somewhere in the arena.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    pub dtype: DType,
+    pub len: usize,
+    /// Bytes from the start of the arena.
+    pub offset: usize,
+}
+
+/// The place of contiguous elements: a buffer and the first element within it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Place {
+    pub buf: BufId,
+    pub first: usize,
+}
+
+/// Elements read through strides, in the order of the axes given (collapsed as far as possible).
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Strided {
+    pub place: Place,
+    pub dims: Vec<usize>,
+    pub strides: Vec<isize>,
+}
+
+impl Strided {
+    pub fn is_contiguous(&self) -> bool {
+        self.dims.is_empty() || (self.dims.len() == 1 && self.strides[0] == 1)
+    }
+    /// Whether all elements are one and the same.
+    pub fn is_splat(&self) -> bool {
+        self.dims.is_empty() || self.strides.iter().all(|&s| s == 0)
+    }
+}
+
+/// A named array of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub name: String,
+    pub shape: Shape,
+    pub dtype: DType,
+    pub place: Place,
+    /// States start with a value; inputs have none.
+    pub initial: Option<Array>,
+}
+
+/// The whole program.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub kernels: Vec<Kernel>,
+    /// Ranges of `kernels`.
+    pub levels: Vec<Range<usize>>,
+    pub buffers: Vec<Buffer>,
+    pub arena_bytes: usize,
+    pub slots: Vec<Slot>,
+    pub outputs: Vec<Slot>,
+    pub literals: Vec<(Place, Arc<Array>)>,
+}
+
+/// One unit of work.
+#[derive(Clone, Debug)]
+pub(crate) enum Kernel {
+    Map(Map),
+    /// Reduce `parts` rows of `len` partial results to one.
+    Combine { how: Reduction, dtype: DType, parts: usize, len: usize, from: Place, to: Place },
+    MatMul(MatMul),
+    /// Rearrange elements, possibly converting them.
+    Copy { from_type: DType, to_type: DType, from: Strided, to: Strided, zero_first: Option<(Place, usize)> },
+    CumSum { dtype: DType, outer: usize, len: usize, inner: usize, reverse: bool, from: Place, to: Place },
+    Cholesky { dtype: DType, batch: usize, n: usize, from: Place, to: Place },
+    TriSolve { dtype: DType, batch: usize, n: usize, cols: usize, upper: bool, transpose: bool, a: Place, b: Place, to: Place },
+    Conv(Conv),
+    Resize { dtype: DType, planes: usize, small: [usize; 2], large: [usize; 2], up: bool, from: Place, to: Place },
+    Take { dtype: DType, outer: usize, len: usize, picks: usize, inner: usize, from: Place, index: Place, to: Place },
+    PutAdd { dtype: DType, outer: usize, len: usize, picks: usize, inner: usize, from: Place, index: Place, to: Place },
+    Noise { dtype: DType, draw: Draw, stream: u32, len: usize, to: Place },
+    External { part: ExternalPart, function: Blackbox, rows: usize, d: usize, z: Place, v: Option<Place>, to: Place },
+}
+
+/// A fused run of elementwise operations over one index space, with the reductions that follow it.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub dtype: DType,
+    /// Number of elements of the index space.
+    pub total: usize,
+    /// Length of a row, for row and column reductions; `total` is a multiple of it.
+    pub row: usize,
+    /// Elements a tile covers (a multiple of `row`): the unit of parallel work, fixed by the plan alone.
+    pub tile: usize,
+    pub loads: Vec<Strided>,
+    pub ops: Vec<MapOp>,
+    pub stores: Vec<Store>,
+    pub reduces: Vec<Reduce>,
+}
+
+impl Map {
+    pub fn tiles(&self) -> usize {
+        self.total.div_ceil(self.tile)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Value {
+    Load(usize),
+    Const(f64),
+    Op(usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Function {
+    Unary(Unary),
+    Binary(Binary),
+    Select,
+    /// `a · b + c`
+    MulAdd,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct MapOp {
+    pub function: Function,
+    /// As many as the function takes.
+    pub args: Vec<Value>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub value: Value,
+    pub to: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    /// Each row becomes one element.
+    Rows,
+    /// Each column becomes one element.
+    Columns,
+    All,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Reduce {
+    pub how: Reduction,
+    pub over: Over,
+    pub value: Value,
+    /// Where results go; for columns and all, each tile's partial result follows the one before.
+    pub to: Place,
+}
+
+/// `out = op(a) op(b) [+ addend]`, for each item of a batch; `out` is row-major.
+#[derive(Clone, Debug)]
+pub(crate) struct MatMul {
+    pub dtype: DType,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// First elements of a and b for each item of the batch.
+    pub items: Vec<(usize, usize)>,
+    pub a: BufId,
+    /// Row and column strides.
+    pub a_strides: (isize, isize),
+    pub b: BufId,
+    pub b_strides: (isize, isize),
+    pub to: Place,
+    /// Add to what is in `to` already.
+    pub accumulate: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ConvPart {
+    Output,
+    Input,
+    /// Each tile's partial sum over its images follows the one before.
+    Weight,
+}
+
+/// A convolution or one of its adjoints: x `[n, c, h, w]`, f `[o, c, fh, fw]`, y `[n, o, oh, ow]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Conv {
+    pub dtype: DType,
+    pub part: ConvPart,
+    pub window: Window,
+    pub x: [usize; 4],
+    pub f: [usize; 4],
+    pub y: [usize; 4],
+    /// The two operands in the order of the operation, then the result.
+    pub from: [Place; 2],
+    pub to: Place,
+}
+
+/// Images handled by one tile of a convolution.
+pub(crate) const IMAGES_PER_TILE: usize = 8;
+
+/// Elements above which column and full reductions are split over tiles and combined afterwards.
+pub(crate) const REDUCE_TILE: usize = 4096;

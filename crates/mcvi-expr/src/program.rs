@@ -1,0 +1,360 @@
+//! Programs: expressions compiled once, with their state, to be run many times.
+
+use crate::array::{Array, Data};
+use crate::cpu::{Around, Executor, Memory};
+use crate::error::{Error, Result};
+use crate::graph::{Expr, Graph, NodeId};
+use crate::ops::Op;
+use crate::plan::{Plan, Slot, plan};
+use crate::shape::DType;
+
+/// What a program computes, collected before it is compiled. Made by [`Graph::program`].
+pub struct ProgramBuilder<'g> {
+    graph: &'g Graph,
+    outputs: Vec<(String, Expr<'g>)>,
+    updates: Vec<(Expr<'g>, Expr<'g>)>,
+    threads: Option<usize>,
+    seed: u64,
+}
+
+impl Graph {
+    /// Start to describe a program over expressions of this graph.
+    pub fn program(&self) -> ProgramBuilder<'_> {
+        ProgramBuilder { graph: self, outputs: vec![], updates: vec![], threads: None, seed: 0 }
+    }
+}
+
+impl<'g> ProgramBuilder<'g> {
+    /// Compute `expr` in every step, to be read under `name`.
+    pub fn output(mut self, name: &str, expr: Expr<'g>) -> Self {
+        self.outputs.push((name.to_owned(), expr));
+        self
+    }
+
+    /// Replace a state by `value` at the end of every step. All updates see the old states.
+    pub fn update(mut self, state: Expr<'g>, value: Expr<'g>) -> Self {
+        self.updates.push((state, value));
+        self
+    }
+
+    /// Use this many threads (by default as many as the machine has). Results do not depend on it.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The seed of all draws (by default 0).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Check everything and compile.
+    pub fn compile(self) -> Result<Program> {
+        let graph = self.graph;
+        let at = std::panic::Location::caller();
+        let exprs = self.outputs.iter().map(|(_, e)| *e).chain(self.updates.iter().flat_map(|&(s, v)| [s, v]));
+        for e in exprs {
+            if let Some(error) = e.error() {
+                return Err(error);
+            }
+            if !std::ptr::eq(e.graph(), graph) {
+                return Err(Error::ForeignGraph { op: "compile", at });
+            }
+        }
+        for (i, (name, _)) in self.outputs.iter().enumerate() {
+            if self.outputs[..i].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Error::DuplicateName { name: name.clone() });
+            }
+        }
+        for (i, (state, value)) in self.updates.iter().enumerate() {
+            let Op::State(slot) = state.op() else {
+                let why = format!("only a state can be updated, and {state:?} is none");
+                return Err(Error::Update { why });
+            };
+            let name = graph.slot(slot).0;
+            if self.updates[..i].iter().any(|(earlier, _)| earlier == state) {
+                return Err(Error::Update { why: format!("the state `{name}` is updated twice") });
+            }
+            if state.shape() != value.shape() || state.dtype() != value.dtype() {
+                return Err(Error::Value {
+                    name,
+                    dtype: state.dtype(),
+                    shape: state.shape(),
+                    got_dtype: value.dtype(),
+                    got: value.shape(),
+                });
+            }
+        }
+        let threads = match self.threads {
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+            Some(n) => checked_threads(n)?,
+        };
+        let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
+        let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
+        let plan = plan(graph, &outputs, &updates);
+        let mut executor = Executor::new(&plan, threads);
+        let mut memory = executor.memory(&plan);
+        for slot in &plan.slots {
+            if let Some(initial) = &slot.initial {
+                put(memory.get_mut(slot.place, slot.shape.size()), initial);
+            }
+        }
+        let written = plan.slots.iter().map(|s| s.initial.is_some()).collect();
+        Ok(Program { plan, executor, written, seed: self.seed, step: 0, ran: false })
+    }
+}
+
+fn checked_threads(threads: usize) -> Result<usize> {
+    if (1..=1024).contains(&threads) {
+        return Ok(threads);
+    }
+    Err(Error::Setting { what: "threads", why: format!("{threads} is not between 1 and 1024") })
+}
+
+/// A compiled program with its inputs, states and outputs. See the [crate documentation](crate) for its use.
+pub struct Program {
+    plan: Plan,
+    executor: Executor,
+    /// Which slots have a value.
+    written: Vec<bool>,
+    seed: u64,
+    step: u64,
+    ran: bool,
+}
+
+/// How often to run a program, with what inputs, and what to keep from each step.
+pub struct Run<'a> {
+    steps: usize,
+    feeds: Vec<(&'a str, &'a Array)>,
+    records: Vec<&'a str>,
+}
+
+impl<'a> Run<'a> {
+    /// A run of so many steps.
+    pub fn steps(steps: usize) -> Self {
+        Run { steps, feeds: vec![], records: vec![] }
+    }
+
+    /// Before step i, write element i of `rows` (along its first axis, which has one element a step) to an input.
+    pub fn feed(mut self, input: &'a str, rows: &'a Array) -> Self {
+        self.feeds.push((input, rows));
+        self
+    }
+
+    /// Keep an output of every step.
+    pub fn record(mut self, output: &'a str) -> Self {
+        self.records.push(output);
+        self
+    }
+}
+
+impl Program {
+    /// Write an input or a state.
+    pub fn write(&mut self, name: &str, value: &Array) -> Result<()> {
+        let i = find(&self.plan.slots, "input or state", name)?;
+        let slot = &self.plan.slots[i];
+        if slot.dtype != value.dtype() || slot.shape != *value.shape() {
+            return Err(Error::Value {
+                name: name.to_owned(),
+                dtype: slot.dtype,
+                shape: slot.shape.clone(),
+                got_dtype: value.dtype(),
+                got: value.shape().clone(),
+            });
+        }
+        put(self.executor.memory(&self.plan).get_mut(slot.place, slot.shape.size()), value);
+        self.written[i] = true;
+        Ok(())
+    }
+
+    /// Read an input or a state.
+    pub fn read(&mut self, name: &str) -> Result<Array> {
+        let i = find(&self.plan.slots, "input or state", name)?;
+        if !self.written[i] {
+            let slot = &self.plan.slots[i];
+            return Err(Error::MissingInput { name: name.to_owned(), shape: slot.shape.clone() });
+        }
+        Ok(take(&self.executor.memory(&self.plan), &self.plan.slots[i]))
+    }
+
+    /// An output of the last step.
+    pub fn output(&mut self, name: &str) -> Result<Array> {
+        let i = find(&self.plan.outputs, "output", name)?;
+        if !self.ran {
+            return Err(Error::Setting { what: "output", why: format!("`{name}` has no value before the first run") });
+        }
+        Ok(take(&self.executor.memory(&self.plan), &self.plan.outputs[i]))
+    }
+
+    /// Run some steps. Outputs are then those of the last one.
+    pub fn run(&mut self, steps: usize) -> Result<()> {
+        self.execute(&Run::steps(steps)).map(|_| ())
+    }
+
+    /// Run as described; returns what was recorded, each with a first axis of one element a step.
+    ///
+    /// If a step fails (an index out of range, an external function's error), states and the step counter are as
+    /// they were before that step.
+    pub fn execute(&mut self, run: &Run<'_>) -> Result<Vec<Array>> {
+        if run.steps == 0 {
+            return Err(Error::Setting { what: "steps", why: "a run has at least one".to_owned() });
+        }
+        let mut feeds = vec![];
+        for &(name, rows) in &run.feeds {
+            let i = find(&self.plan.slots, "input or state", name)?;
+            let slot = &self.plan.slots[i];
+            let expected: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
+            if rows.shape().dims() != expected || rows.dtype() != slot.dtype {
+                return Err(Error::Value {
+                    name: format!("{name}, once for each of {} steps", run.steps),
+                    dtype: slot.dtype,
+                    shape: expected.into(),
+                    got_dtype: rows.dtype(),
+                    got: rows.shape().clone(),
+                });
+            }
+            feeds.push((i, rows));
+        }
+        for (i, slot) in self.plan.slots.iter().enumerate() {
+            if !self.written[i] && feeds.iter().all(|f| f.0 != i) {
+                return Err(Error::MissingInput { name: slot.name.clone(), shape: slot.shape.clone() });
+            }
+        }
+        let records = run.records.iter().map(|name| find(&self.plan.outputs, "output", name));
+        let records: Vec<(usize, Vec<u8>)> = records.map(|i| Ok((i?, vec![]))).collect::<Result<_>>()?;
+        let mut around = Transfers { plan: &self.plan, feeds: &feeds, records };
+        let (done, result) = self.executor.run(&self.plan, self.seed, self.step, run.steps, &mut around);
+        let records = around.records;
+        self.step = self.step.wrapping_add(done as u64);
+        self.ran |= done > 0;
+        for (i, _) in feeds {
+            self.written[i] = true;
+        }
+        result?;
+        let arrays = records.into_iter().map(|(i, bytes)| {
+            let slot = &self.plan.outputs[i];
+            let dims: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
+            array(dims, slot.dtype, &bytes)
+        });
+        Ok(arrays.collect())
+    }
+
+    /// Every state with its value, for checkpoints.
+    pub fn states(&mut self) -> Vec<(String, Array)> {
+        let memory = self.executor.memory(&self.plan);
+        let states = self.plan.slots.iter().filter(|s| s.initial.is_some());
+        states.map(|s| (s.name.clone(), take(&memory, s))).collect()
+    }
+
+    /// Names of the inputs.
+    pub fn input_names(&self) -> Vec<&str> {
+        self.plan.slots.iter().filter(|s| s.initial.is_none()).map(|s| s.name.as_str()).collect()
+    }
+
+    /// Names of the outputs.
+    pub fn output_names(&self) -> Vec<&str> {
+        self.plan.outputs.iter().map(|s| s.name.as_str()).collect()
+    }
+
+    /// The number of the next step, which its draws depend on.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Continue at another step, for instance that of a checkpoint.
+    pub fn set_step(&mut self, step: u64) {
+        self.step = step;
+    }
+
+    /// The seed of all draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Draw with another seed from now on.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// Use another number of threads from now on. Results do not depend on it.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        self.executor.set_threads(checked_threads(threads)?);
+        Ok(())
+    }
+
+    /// Bytes held for inputs, states, constants and intermediate values.
+    pub fn memory_bytes(&self) -> usize {
+        self.plan.arena_bytes
+    }
+
+    /// The number of kernels a step runs, and the number of levels they are ordered in.
+    pub fn kernels(&self) -> (usize, usize) {
+        (self.plan.kernels.len(), self.plan.levels.len())
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kernels, levels) = self.kernels();
+        write!(f, "Program({kernels} kernels in {levels} levels, {} bytes)", self.memory_bytes())
+    }
+}
+
+/// Copies rows in and results out around each step.
+struct Transfers<'a> {
+    plan: &'a Plan,
+    feeds: &'a [(usize, &'a Array)],
+    records: Vec<(usize, Vec<u8>)>,
+}
+
+impl Around for Transfers<'_> {
+    fn before(&mut self, i: usize, memory: &mut Memory<'_>) {
+        for (slot, rows) in self.feeds {
+            let slot = &self.plan.slots[*slot];
+            let n = slot.shape.size();
+            put_part(memory.get_mut(slot.place, n), rows, i * n);
+        }
+    }
+    fn after(&mut self, _: usize, memory: &mut Memory<'_>) {
+        for (output, bytes) in &mut self.records {
+            let slot = &self.plan.outputs[*output];
+            bytes.extend_from_slice(memory.get(slot.place, slot.shape.size()));
+        }
+    }
+}
+
+fn find(slots: &[Slot], kind: &'static str, name: &str) -> Result<usize> {
+    slots.iter().position(|s| s.name == name).ok_or_else(|| Error::UnknownName {
+        kind,
+        name: name.to_owned(),
+        known: slots.iter().map(|s| format!("`{}`", s.name)).collect(),
+    })
+}
+
+fn take(memory: &Memory<'_>, slot: &Slot) -> Array {
+    array(slot.shape.dims().to_vec(), slot.dtype, memory.get(slot.place, slot.shape.size()))
+}
+
+fn array(dims: Vec<usize>, dtype: DType, bytes: &[u8]) -> Array {
+    let made = match dtype {
+        DType::F32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect::<Vec<_>>()),
+        DType::F64 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect::<Vec<_>>()),
+        DType::I32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| i32::from_ne_bytes(*b)).collect::<Vec<_>>()),
+    };
+    made.unwrap_or_else(|_| unreachable!("buffers have the size of their shape"))
+}
+
+/// Write all elements of an array as bytes.
+pub(crate) fn put(to: &mut [u8], array: &Array) {
+    put_part(to, array, 0);
+}
+
+/// Write as many elements as fit, from element `first` on.
+fn put_part(to: &mut [u8], array: &Array, first: usize) {
+    match array.data() {
+        Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+        Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+        Data::I32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+    }
+}
