@@ -13,6 +13,8 @@ use std::time::Instant;
 enum Command {
     /// Obey `check DIR`, `time N`, `memory` and `quit`.
     Worker(Settings),
+    /// Print where the time of a training step goes, kernel by kernel, on one thread.
+    Profile(Settings),
 }
 
 #[derive(Parser)]
@@ -61,7 +63,9 @@ impl Settings {
     fn initial(&self) -> Result<Array> {
         let values = match self.workload {
             Kind::Stomach => stomach::start(),
-            Kind::Vae => (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect(),
+            Kind::Vae => {
+                (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect()
+            }
         };
         Ok(Array::new(values.len(), values)?.cast(self.dtype()))
     }
@@ -75,15 +79,15 @@ impl Settings {
     /// Loss and gradient at the parameters and noise that DIR holds.
     fn check(&self, dir: &Path) -> Result<serde_json::Value> {
         let read = |name: &str| -> Result<Vec<f64>> {
-            let bytes = std::fs::read(dir.join(name)).with_context(|| format!("reading {name} in {}", dir.display()))?;
+            let bytes =
+                std::fs::read(dir.join(name)).with_context(|| format!("reading {name} in {}", dir.display()))?;
             Ok(match self.dtype() {
                 DType::F32 => bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
                 _ => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
             })
         };
-        let array = |shape: &[usize], values: Vec<f64>| -> Result<Array> {
-            Ok(Array::new(shape, values)?.cast(self.dtype()))
-        };
+        let array =
+            |shape: &[usize], values: Vec<f64>| -> Result<Array> { Ok(Array::new(shape, values)?.cast(self.dtype())) };
         let graph = Graph::new();
         let n = self.parameters();
         let workload = self.build(&graph, array(&[n], read("params.bin")?)?, true)?;
@@ -118,14 +122,31 @@ fn peak_bytes() -> Result<u64> {
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
 }
 
+fn print_profile(program: &mut Program) -> Result<()> {
+    program.run(5)?;
+    let mut out = std::io::stdout().lock();
+    let times = program.profile(50)?;
+    for (kernel, ns) in &times {
+        writeln!(out, "{:10.2} us  {kernel}", ns / 1e3)?;
+    }
+    writeln!(out, "{:10.2} us  in all", times.iter().map(|t| t.1).sum::<f64>() / 1e3)?;
+    Ok(())
+}
+
 fn main() -> Result<()> {
-    let Command::Worker(settings) = Command::parse();
+    let (settings, profile) = match Command::parse() {
+        Command::Worker(settings) => (settings, false),
+        Command::Profile(settings) => (settings, true),
+    };
     let start = Instant::now();
     let mut program = settings.training()?;
     let compile_seconds = start.elapsed().as_secs_f64();
     if let Kind::Vae = settings.workload {
         let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
         program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
+    }
+    if profile {
+        return print_profile(&mut program);
     }
     let mut out = std::io::stdout();
     let (kernels, levels) = program.kernels();

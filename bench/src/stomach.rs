@@ -5,8 +5,7 @@ use crate::{Cutter, Workload, gaussian, noise};
 use mcvi_expr::{Array, DType, Expr, Graph, Result};
 
 /// Deaths in each of 20 cities.
-const DEATHS: [f64; 20] =
-    [0., 0., 2., 0., 1., 1., 0., 2., 1., 3., 0., 1., 1., 1., 54., 0., 0., 1., 3., 0.];
+const DEATHS: [f64; 20] = [0., 0., 2., 0., 1., 1., 0., 2., 1., 3., 0., 1., 1., 1., 54., 0., 0., 1., 3., 0.];
 /// People at risk.
 const AT_RISK: [f64; 20] = [
     1083., 855., 3461., 657., 1208., 1025., 527., 1668., 583., 582., 917., 857., 680., 917., 53637., 874., 395., 581.,

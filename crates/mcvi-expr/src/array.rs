@@ -55,23 +55,14 @@ impl Array {
     pub fn new<T: Element>(shape: impl Into<Shape>, data: impl Into<Vec<T>>) -> Result<Self> {
         let (shape, data) = (shape.into(), data.into());
         if shape.defect().is_some() || shape.size() != data.len() {
-            return Err(Error::Length {
-                shape,
-                len: data.len(),
-            });
+            return Err(Error::Length { shape, len: data.len() });
         }
-        Ok(Array {
-            shape,
-            data: T::wrap(data),
-        })
+        Ok(Array { shape, data: T::wrap(data) })
     }
 
     /// A scalar.
     pub fn scalar<T: Element>(value: T) -> Self {
-        Array {
-            shape: Shape::scalar(),
-            data: T::wrap(vec![value]),
-        }
+        Array { shape: Shape::scalar(), data: T::wrap(vec![value]) }
     }
 
     /// An array of zeros. An axis of length 0 is taken as 1.

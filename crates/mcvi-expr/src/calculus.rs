@@ -34,9 +34,9 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
     }
     for i in 0..count {
         depends[i] = depends[i]
-            || graph.expr(crate::graph::NodeId(i as u32)).with_node(|n| {
-                n.op.carries_gradient() && n.args.iter().any(|a| depends[a.index()])
-            });
+            || graph
+                .expr(crate::graph::NodeId(i as u32))
+                .with_node(|n| n.op.carries_gradient() && n.args.iter().any(|a| depends[a.index()]));
     }
 
     // Operands precede their users, so descending order visits a node after everything that uses it.
@@ -68,5 +68,8 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
             pending.insert(arg.id(), sum);
         }
     }
-    Ok(wrt.iter().map(|x| found.get(&x.id()).copied().unwrap_or_else(|| graph.full(x.dtype(), x.shape(), 0.0))).collect())
+    Ok(wrt
+        .iter()
+        .map(|x| found.get(&x.id()).copied().unwrap_or_else(|| graph.full(x.dtype(), x.shape(), 0.0)))
+        .collect())
 }

@@ -47,7 +47,7 @@ pub struct Graph {
 /// An array-valued expression: a light, copyable handle to a node of a [`Graph`].
 ///
 /// Operators and methods build larger expressions. They cannot fail: an ill-shaped expression is *poisoned* with
-/// its first error, which [`grad`](crate::grad) and [`Program::compile`](crate::Program::compile) return.
+/// its first error, which [`grad`](crate::grad) and [`ProgramBuilder::compile`](crate::ProgramBuilder::compile) return.
 #[derive(Clone, Copy)]
 pub struct Expr<'g> {
     graph: &'g Graph,
@@ -195,15 +195,9 @@ impl Graph {
             Some(why) => Err(Error::Argument { op: name, shape, why: why.to_owned(), at }),
         });
         match made {
-            Ok((op, shape, dtype)) => {
-                self.intern(Node { op, args: args.iter().map(|a| a.id).collect(), shape, dtype })
-            }
+            Ok((op, shape, dtype)) => self.intern(Node { op, args: args.iter().map(|a| a.id).collect(), shape, dtype }),
             Err(error) => self.poison(error),
         }
-    }
-
-    pub(crate) fn node(&self, id: NodeId) -> Node {
-        self.inner.borrow().nodes[id.index()].clone()
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
@@ -299,7 +293,15 @@ impl fmt::Debug for Expr<'_> {
         match self.error() {
             Some(error) => write!(f, "poisoned: {error}"),
             None => self.with_node(|n| {
-                write!(f, "%{} = {}{:?} : {} {}", self.id.0, n.op.name(), n.args.iter().map(|a| a.0).collect::<Vec<_>>(), n.dtype, n.shape)
+                write!(
+                    f,
+                    "%{} = {}{:?} : {} {}",
+                    self.id.0,
+                    n.op.name(),
+                    n.args.iter().map(|a| a.0).collect::<Vec<_>>(),
+                    n.dtype,
+                    n.shape
+                )
             }),
         }
     }

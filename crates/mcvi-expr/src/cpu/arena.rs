@@ -6,7 +6,7 @@
 struct Line([u8; 64]);
 
 /// A growing block of zeroed, aligned bytes.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Arena(Vec<Line>);
 
 impl Arena {

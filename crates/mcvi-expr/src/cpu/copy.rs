@@ -43,7 +43,8 @@ pub(super) fn job<T: Convert>(
         convert: fn(S) -> T,
     ) -> Box<dyn Job> {
         // A scalar counts as one axis of length 1.
-        let axes = |s: &Strided| if s.dims.is_empty() { (vec![1], vec![1]) } else { (s.dims.clone(), s.strides.clone()) };
+        let axes =
+            |s: &Strided| if s.dims.is_empty() { (vec![1], vec![1]) } else { (s.dims.clone(), s.strides.clone()) };
         let (from_dims, from_strides) = axes(from);
         let (to_dims, to_strides) = axes(to);
         Box::new(CopyJob {

@@ -35,7 +35,9 @@ impl<T: Float> ConvJob<T> {
             for y in 0..oh {
                 let patch = (row * oh + y) * ow;
                 match (y * stride + i).checked_sub(before).filter(|&r| r < h) {
-                    Some(r) => f(patch, Some((patch, ((channel * h + r) * w + j) as isize - before as isize, low..high))),
+                    Some(r) => {
+                        f(patch, Some((patch, ((channel * h + r) * w + j) as isize - before as isize, low..high)))
+                    }
                     None => f(patch, None),
                 }
             }
@@ -90,7 +92,9 @@ unsafe fn multiply<T: Float>(
     let none = gemm::Parallelism::None;
     // SAFETY: promised by the caller.
     unsafe {
-        gemm::gemm(m, n, k, to, 1, n as isize, accumulate, a, acs, ars, b, bcs, brs, one, one, false, false, false, none);
+        gemm::gemm(
+            m, n, k, to, 1, n as isize, accumulate, a, acs, ars, b, bcs, brs, one, one, false, false, false, none,
+        );
     }
 }
 

@@ -11,12 +11,26 @@ const INNER: usize = 4096;
 
 pub(super) fn job<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
     match *kernel {
-        Kernel::Take { outer, len, picks, inner, from, index, to, .. } => {
-            Box::new(Indexing { take: true, outer, len, picks, inner, from: layout.at::<T>(from), index: layout.at(index), to: layout.at(to) })
-        }
-        Kernel::PutAdd { outer, len, picks, inner, from, index, to, .. } => {
-            Box::new(Indexing { take: false, outer, len, picks, inner, from: layout.at::<T>(from), index: layout.at(index), to: layout.at(to) })
-        }
+        Kernel::Take { outer, len, picks, inner, from, index, to, .. } => Box::new(Indexing {
+            take: true,
+            outer,
+            len,
+            picks,
+            inner,
+            from: layout.at::<T>(from),
+            index: layout.at(index),
+            to: layout.at(to),
+        }),
+        Kernel::PutAdd { outer, len, picks, inner, from, index, to, .. } => Box::new(Indexing {
+            take: false,
+            outer,
+            len,
+            picks,
+            inner,
+            from: layout.at::<T>(from),
+            index: layout.at(index),
+            to: layout.at(to),
+        }),
         _ => unreachable!("called for selection"),
     }
 }

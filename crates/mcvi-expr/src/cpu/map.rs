@@ -170,7 +170,8 @@ impl<T: Float> MapJob<T> {
                     Value::Const(c) => constant(c, &mut registers),
                 };
             }
-            let mut freed: Vec<usize> = op.args.iter().filter_map(|v| if let Value::Op(i) = v { Some(*i) } else { None }).collect();
+            let mut freed: Vec<usize> =
+                op.args.iter().filter_map(|v| if let Value::Op(i) = v { Some(*i) } else { None }).collect();
             freed.sort_unstable();
             freed.dedup();
             for i in freed {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Spins before a waiting thread starts to give way to others.
-const SPINS: usize = 20_000;
+const SPINS: usize = 300;
 
 thread_local! {
     /// Kept between runs, so that a run allocates nothing.

@@ -8,6 +8,9 @@ use std::f64::consts::PI;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::panic::Location;
 
+/// The highest order of the polygamma functions that executors know.
+const MAX_ORDER: u32 = crate::cpu::micro::MAX_ORDER;
+
 /// Functions of one number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Unary {
@@ -73,6 +76,10 @@ impl Unary {
             Unary::Lgamma => "lgamma",
             Unary::Polygamma(_) => "polygamma",
         }
+    }
+
+    fn order(self) -> u32 {
+        if let Unary::Polygamma(n) = self { n } else { 0 }
     }
 
     pub fn is_smooth(self) -> bool {
@@ -141,6 +148,10 @@ impl Binary {
         }
     }
 
+    fn order(self) -> u32 {
+        if let Binary::PolygammaDiff(n) = self { n } else { 0 }
+    }
+
     pub fn is_smooth(self) -> bool {
         !matches!(self, Binary::Lt | Binary::Le | Binary::Eq)
     }
@@ -178,10 +189,9 @@ impl Binary {
                 want(1, &|| ct * a.eq(0.0).select(0.0, y * a.ln())),
             ],
             Binary::Lt | Binary::Le | Binary::Eq => vec![None, None],
-            Binary::PolygammaDiff(k) => vec![
-                want(0, &|| ct * a.polygamma_diff(k + 1, b)),
-                want(1, &|| ct * (a + b).polygamma(k)),
-            ],
+            Binary::PolygammaDiff(k) => {
+                vec![want(0, &|| ct * a.polygamma_diff(k + 1, b)), want(1, &|| ct * (a + b).polygamma(k))]
+            }
         }
     }
 }
@@ -191,8 +201,9 @@ pub(super) fn select_vjp<'g>(v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     vec![None, v.wanted[1].then(|| v.args[0].select(v.ct, 0.0)), v.wanted[2].then(|| v.args[0].select(0.0, v.ct))]
 }
 
-/// The shape that all operands broadcast to, or an expression poisoned with the reason why there is none.
-fn joint<'g>(op: &'static str, args: &[Expr<'g>], at: At) -> Result<Shape, Expr<'g>> {
+/// The shape that all operands broadcast to, or an expression poisoned with the reason why there is none. `order` is
+/// that of a polygamma function.
+fn joint<'g>(op: &'static str, order: u32, args: &[Expr<'g>], at: At) -> Result<Shape, Expr<'g>> {
     let first = args[0];
     let mut shape = first.shape();
     for &e in args {
@@ -201,6 +212,9 @@ fn joint<'g>(op: &'static str, args: &[Expr<'g>], at: At) -> Result<Shape, Expr<
         }
         let error = if !std::ptr::eq(e.graph(), first.graph()) {
             Error::ForeignGraph { op, at }
+        } else if order > MAX_ORDER {
+            let why = format!("order {order} is above {MAX_ORDER}, the highest there is");
+            Error::Argument { op, shape: e.shape(), why, at }
         } else if !e.dtype().is_float() {
             let why = "integers only serve as indices; convert with `cast` to compute".to_owned();
             Error::Argument { op, shape: e.shape(), why, at }
@@ -251,7 +265,7 @@ impl<'g> Expr<'g> {
             _ => {}
         }
         let at = Location::caller();
-        match joint(f.name(), &[self], at) {
+        match joint(f.name(), f.order(), &[self], at) {
             Ok(shape) => self.graph().build(f.name(), &[self], at, || Ok((Op::Unary(f), shape, self.dtype()))),
             Err(poisoned) => poisoned,
         }
@@ -261,7 +275,7 @@ impl<'g> Expr<'g> {
     fn binary(self, f: Binary, other: impl Operand<'g>) -> Expr<'g> {
         let (a, b) = (self, other.operand(self));
         let (name, at, graph) = (f.name(), Location::caller(), self.graph());
-        let shape = match joint(name, &[a, b], at) {
+        let shape = match joint(name, f.order(), &[a, b], at) {
             Ok(shape) => shape,
             Err(poisoned) => return poisoned,
         };
@@ -329,7 +343,7 @@ impl<'g> Expr<'g> {
     pub fn select(self, then: impl Operand<'g>, otherwise: impl Operand<'g>) -> Expr<'g> {
         let (a, b) = (then.operand(self), otherwise.operand(self));
         let (at, graph) = (Location::caller(), self.graph());
-        let shape = match joint("select", &[self, a, b], at) {
+        let shape = match joint("select", 0, &[self, a, b], at) {
             Ok(shape) => shape,
             Err(poisoned) => return poisoned,
         };
@@ -388,7 +402,7 @@ impl<'g> Expr<'g> {
         self.polygamma(0)
     }
 
-    /// The polygamma function of the given order: 0 is digamma, 1 trigamma.
+    /// The polygamma function of the given order, 24 at most: 0 is digamma, 1 trigamma.
     #[track_caller]
     pub fn polygamma(self, order: u32) -> Expr<'g> {
         self.unary(Unary::Polygamma(order))
@@ -418,9 +432,8 @@ impl<'g> Expr<'g> {
         if self.error().is_some() || self.as_const().is_some() {
             return self;
         }
-        self.graph().build("stop_gradient", &[self], Location::caller(), || {
-            Ok((Op::StopGradient, self.shape(), self.dtype()))
-        })
+        self.graph()
+            .build("stop_gradient", &[self], Location::caller(), || Ok((Op::StopGradient, self.shape(), self.dtype())))
     }
 }
 

@@ -10,9 +10,9 @@ pub(super) fn vjp<'g>(op: &Op, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     match *op {
         Op::Take(axis) => {
             let (x, index) = (v.args[0], v.args[1]);
-            let put = x.graph().build("put_add", &[index, v.ct], Location::caller(), || {
-                Ok((Op::PutAdd(axis), x.shape(), x.dtype()))
-            });
+            let put = x
+                .graph()
+                .build("put_add", &[index, v.ct], Location::caller(), || Ok((Op::PutAdd(axis), x.shape(), x.dtype())));
             vec![Some(put), None]
         }
         Op::PutAdd(axis) => vec![None, Some(v.ct.take(axis, v.args[0]))],

@@ -50,10 +50,11 @@ impl<'g> Expr<'g> {
     pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
         // A transposed operand is read in place.
         let strip = |e: Expr<'g>| match e.op() {
-            Op::Permute(order) if order.len() >= 2 && {
-                let n = order.len();
-                order[..n - 2].iter().copied().eq(0..n - 2) && order[n - 1] == n - 2
-            } =>
+            Op::Permute(order)
+                if order.len() >= 2 && {
+                    let n = order.len();
+                    order[..n - 2].iter().copied().eq(0..n - 2) && order[n - 1] == n - 2
+                } =>
             {
                 (e.args()[0], true)
             }
@@ -152,7 +153,8 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn cholesky(self) -> Expr<'g> {
         self.square_matrix("cholesky").unwrap_or_else(|| {
-            self.graph().build("cholesky", &[self], Location::caller(), || Ok((Op::Cholesky, self.shape(), self.dtype())))
+            self.graph()
+                .build("cholesky", &[self], Location::caller(), || Ok((Op::Cholesky, self.shape(), self.dtype())))
         })
     }
 

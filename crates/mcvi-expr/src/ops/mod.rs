@@ -11,6 +11,7 @@ mod noise;
 mod reduce;
 
 pub(crate) use conv::Window;
+pub use elementwise::Operand;
 pub(crate) use elementwise::{Binary, Unary};
 pub use external::External;
 pub(crate) use external::{Blackbox, ExternalPart};
@@ -49,11 +50,20 @@ pub(crate) enum Op {
     Concat(usize),
     /// Over leading or trailing axes only (axes of length 1 aside); the constructor sees to it.
     Reduce(Reduction, Vec<usize>),
-    CumSum { axis: usize, reverse: bool },
-    MatMul { ta: bool, tb: bool },
+    CumSum {
+        axis: usize,
+        reverse: bool,
+    },
+    MatMul {
+        ta: bool,
+        tb: bool,
+    },
     Cholesky,
     /// Solve `op(A) X = B` with triangular `A`; only that triangle is read.
-    TriSolve { upper: bool, transpose: bool },
+    TriSolve {
+        upper: bool,
+        transpose: bool,
+    },
     /// `y = conv(x, w)`
     Conv(Window),
     /// Adjoint of `Conv` in x: arguments `(y, w)`.

@@ -1,14 +1,14 @@
 //! Scheduling: which nodes are fused into one kernel, and the level each kernel runs at.
 
 use super::view::View;
-use super::{Kernel, Plan, REDUCE_TILE, emit};
+use super::{Kernel, Plan, REDUCE_TILE, emit, sink};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Binary, Op};
 use crate::shape::{DType, Shape};
 use std::collections::HashMap;
 
 /// A fused kernel with more operations than this gains nothing and fills the cache.
-const MAX_FUSED: usize = 160;
+pub(super) const MAX_FUSED: usize = 160;
 
 /// Elementwise nodes over one index space, and reductions of it, that become one kernel.
 #[derive(Debug)]
@@ -102,6 +102,8 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(Node
             (state, if from_state { schedule.materialise(value) } else { value })
         })
         .collect();
+    let roots: Vec<NodeId> = outputs.iter().map(|o| o.1).chain(updates.iter().map(|u| u.1)).collect();
+    sink::sink(&mut schedule, &roots);
     emit::emit(graph, schedule, &outputs, &updates)
 }
 
@@ -285,9 +287,8 @@ impl Schedule {
 
     /// Turn `sum = other + product` into a product that accumulates in the buffer of `other`, if that may change.
     fn accumulate(&mut self, sum: NodeId, node: &Node) -> bool {
-        let waiting = |s: &Schedule, a: NodeId| {
-            matches!(s.node(a).op, Op::MatMul { .. }) && s.sum_to_accumulate(a) == Some(sum)
-        };
+        let waiting =
+            |s: &Schedule, a: NodeId| matches!(s.node(a).op, Op::MatMul { .. }) && s.sum_to_accumulate(a) == Some(sum);
         let (mut other, mut product) = (node.args[0], node.args[1]);
         if !waiting(self, product) {
             std::mem::swap(&mut other, &mut product);

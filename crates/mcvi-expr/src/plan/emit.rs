@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 struct Emitter {
     s: Schedule,
-    bufs: Vec<(DType, usize, Life)>,
+    bufs: Vec<(DType, Life)>,
     of: HashMap<NodeId, BufId>,
     literals: Vec<(Place, Arc<Array>)>,
     kernels: Vec<(usize, Kernel)>,
@@ -70,10 +70,9 @@ pub(super) fn emit(
     });
     let outputs = outputs.collect();
 
-    let lives: Vec<Life> = e.bufs.iter().map(|b| b.2).collect();
+    let lives: Vec<Life> = e.bufs.iter().map(|b| b.1).collect();
     let (offsets, arena_bytes) = place(&lives);
-    let buffers =
-        e.bufs.iter().zip(offsets).map(|(&(dtype, len, _), offset)| Buffer { dtype, len, offset }).collect();
+    let buffers = e.bufs.iter().zip(offsets).map(|(&(dtype, _), offset)| Buffer { dtype, offset }).collect();
     let (kernels, levels) = levels(e.kernels);
     Plan { kernels, levels, buffers, arena_bytes, slots, outputs, literals: e.literals }
 }
@@ -152,7 +151,7 @@ impl Emitter {
 
     fn new_buffer(&mut self, dtype: DType, len: usize, life: (usize, usize)) -> BufId {
         let life = Life { bytes: len * dtype.bytes(), from: life.0, until: life.1 };
-        self.bufs.push((dtype, len, life));
+        self.bufs.push((dtype, life));
         BufId(self.bufs.len() as u32 - 1)
     }
 
@@ -175,7 +174,7 @@ impl Emitter {
             }
         }
         let buf = self.of[&owner];
-        let life = &mut self.bufs[buf.0 as usize].2;
+        let life = &mut self.bufs[buf.0 as usize].1;
         life.from = life.from.min(level);
         life.until = life.until.max(level);
         Place { buf, first }
@@ -432,10 +431,8 @@ impl Emitter {
             let partial = Place { buf: self.new_buffer(node.dtype, parts * len, (level, level + 1)), first: 0 };
             let to_sum = self.place_of(id, level + 1);
             let how = Reduction::Sum;
-            self.kernels.push((
-                level + 1,
-                Kernel::Combine { how, dtype: node.dtype, parts, len, from: partial, to: to_sum },
-            ));
+            self.kernels
+                .push((level + 1, Kernel::Combine { how, dtype: node.dtype, parts, len, from: partial, to: to_sum }));
             to = partial;
         }
         self.kernels.push((level, Kernel::Conv(Conv { dtype: node.dtype, part, window, x, f, y, from, to })));

@@ -7,6 +7,7 @@ mod build;
 mod emit;
 mod fuse;
 mod memory;
+mod sink;
 mod view;
 
 pub(crate) use fuse::cost;
@@ -27,7 +28,6 @@ pub(crate) struct BufId(pub u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     pub dtype: DType,
-    pub len: usize,
     /// Bytes from the start of the arena.
     pub offset: usize,
 }
@@ -86,19 +86,96 @@ pub(crate) struct Plan {
 pub(crate) enum Kernel {
     Map(Map),
     /// Reduce `parts` rows of `len` partial results to one.
-    Combine { how: Reduction, dtype: DType, parts: usize, len: usize, from: Place, to: Place },
+    Combine {
+        how: Reduction,
+        dtype: DType,
+        parts: usize,
+        len: usize,
+        from: Place,
+        to: Place,
+    },
     MatMul(MatMul),
     /// Rearrange elements, possibly converting them.
-    Copy { from_type: DType, to_type: DType, from: Strided, to: Strided, zero_first: Option<(Place, usize)> },
-    CumSum { dtype: DType, outer: usize, len: usize, inner: usize, reverse: bool, from: Place, to: Place },
-    Cholesky { dtype: DType, batch: usize, n: usize, from: Place, to: Place },
-    TriSolve { dtype: DType, batch: usize, n: usize, cols: usize, upper: bool, transpose: bool, a: Place, b: Place, to: Place },
+    Copy {
+        from_type: DType,
+        to_type: DType,
+        from: Strided,
+        to: Strided,
+        zero_first: Option<(Place, usize)>,
+    },
+    CumSum {
+        dtype: DType,
+        outer: usize,
+        len: usize,
+        inner: usize,
+        reverse: bool,
+        from: Place,
+        to: Place,
+    },
+    Cholesky {
+        dtype: DType,
+        batch: usize,
+        n: usize,
+        from: Place,
+        to: Place,
+    },
+    TriSolve {
+        dtype: DType,
+        batch: usize,
+        n: usize,
+        cols: usize,
+        upper: bool,
+        transpose: bool,
+        a: Place,
+        b: Place,
+        to: Place,
+    },
     Conv(Conv),
-    Resize { dtype: DType, planes: usize, small: [usize; 2], large: [usize; 2], up: bool, from: Place, to: Place },
-    Take { dtype: DType, outer: usize, len: usize, picks: usize, inner: usize, from: Place, index: Place, to: Place },
-    PutAdd { dtype: DType, outer: usize, len: usize, picks: usize, inner: usize, from: Place, index: Place, to: Place },
-    Noise { dtype: DType, draw: Draw, stream: u32, len: usize, to: Place },
-    External { part: ExternalPart, function: Blackbox, rows: usize, d: usize, z: Place, v: Option<Place>, to: Place },
+    Resize {
+        dtype: DType,
+        planes: usize,
+        small: [usize; 2],
+        large: [usize; 2],
+        up: bool,
+        from: Place,
+        to: Place,
+    },
+    Take {
+        dtype: DType,
+        outer: usize,
+        len: usize,
+        picks: usize,
+        inner: usize,
+        from: Place,
+        index: Place,
+        to: Place,
+    },
+    PutAdd {
+        dtype: DType,
+        outer: usize,
+        len: usize,
+        picks: usize,
+        inner: usize,
+        from: Place,
+        index: Place,
+        to: Place,
+    },
+    Noise {
+        dtype: DType,
+        draw: Draw,
+        stream: u32,
+        len: usize,
+        to: Place,
+    },
+    External {
+        part: ExternalPart,
+        function: Blackbox,
+        rows: usize,
+        d: usize,
+        z: Place,
+        v: Option<Place>,
+        to: Place,
+    },
 }
 
 /// A fused run of elementwise operations over one index space, with the reductions that follow it.
@@ -137,6 +214,17 @@ pub(crate) enum Function {
     Select,
     /// `a · b + c`
     MulAdd,
+}
+
+impl Function {
+    fn name(self) -> &'static str {
+        match self {
+            Function::Unary(u) => u.name(),
+            Function::Binary(b) => b.name(),
+            Function::Select => "select",
+            Function::MulAdd => "muladd",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -216,3 +304,36 @@ pub(crate) const IMAGES_PER_TILE: usize = 8;
 
 /// Elements above which column and full reductions are split over tiles and combined afterwards.
 pub(crate) const REDUCE_TILE: usize = 4096;
+
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kernel::Map(m) => {
+                let names: Vec<&str> = m.ops.iter().map(|op| op.function.name()).collect();
+                write!(f, "map {} of {}", m.dtype, m.total)?;
+                if m.row > 1 {
+                    write!(f, " in rows of {}", m.row)?;
+                }
+                write!(f, ", {} loads, {} stores, {} reductions:", m.loads.len(), m.stores.len(), m.reduces.len())?;
+                write!(f, " {}", names.join(" "))
+            }
+            Kernel::Combine { parts, len, .. } => write!(f, "combine {parts} of {len}"),
+            Kernel::MatMul(m) => {
+                let plus = if m.accumulate { " accumulated" } else { "" };
+                write!(f, "matmul {} {}x{}x{} of {}{plus}", m.dtype, m.m, m.k, m.n, m.items.len())
+            }
+            Kernel::Copy { from, .. } => write!(f, "copy {}", from.dims.iter().product::<usize>()),
+            Kernel::CumSum { len, .. } => write!(f, "cumsum of {len}"),
+            Kernel::Cholesky { batch, n, .. } => write!(f, "cholesky {n}x{n} of {batch}"),
+            Kernel::TriSolve { batch, n, cols, .. } => write!(f, "triangular solve {n}x{n}x{cols} of {batch}"),
+            Kernel::Conv(c) => write!(f, "convolution {:?} {:?} * {:?}", c.part, c.x, c.f),
+            Kernel::Resize { planes, small, large, up, .. } => {
+                write!(f, "{} {small:?} {large:?} of {planes}", if *up { "upsample" } else { "downsample" })
+            }
+            Kernel::Take { picks, inner, .. } => write!(f, "take {picks} of {inner}"),
+            Kernel::PutAdd { picks, inner, .. } => write!(f, "scatter-add {picks} of {inner}"),
+            Kernel::Noise { draw, len, .. } => write!(f, "{draw:?} noise {len}"),
+            Kernel::External { part, function, rows, .. } => write!(f, "external {function:?} {part:?} of {rows}"),
+        }
+    }
+}

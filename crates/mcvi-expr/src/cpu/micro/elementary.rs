@@ -1,7 +1,9 @@
 //! Elementary functions of one lane: exp, ln and their relatives, generic over the type.
 //!
 //! Branch-free (the vectoriser turns a loop over them into packed code). Each takes the flag `F`:
-//! fused multiply-add available. Errors stated are the largest seen in the tests, at all levels.
+//! fused multiply-add available. Errors stated are the largest
+//! found for `f64` (thousands of points against mpmath) and `f32` (one float in 37 of all there
+//! are, against the `f64` form), over all levels.
 
 use super::real::{Float, Real, horner, sel};
 
@@ -21,7 +23,7 @@ fn reduce<T: Real, const F: bool>(x: T) -> (T, T) {
     (k, (-k).fma::<F>(T::LN2_LO, r))
 }
 
-/// e^x; subnormal results are right, overflow gives inf. Error ≤ 1 ulp.
+/// e^x; subnormal results are right, overflow gives inf. Error 0.9 ulp, `f32` 1.1.
 #[inline(always)]
 pub(super) fn exp<T: Real, const F: bool>(x: T) -> T {
     let (k, r) = reduce::<T, F>(clamp(x, T::EXP_LO, T::EXP_HI));
@@ -38,7 +40,7 @@ fn exp_core<T: Real, const F: bool>(k: T, r: T) -> T {
     p * t1.pow2() * t2.pow2()
 }
 
-/// e^x − 1. Error ≤ 2 ulp.
+/// e^x − 1. Error 1.7 ulp, `f32` 1.7.
 #[inline(always)]
 pub(super) fn expm1<T: Real, const F: bool>(x: T) -> T {
     let (k, r) = reduce::<T, F>(clamp(x, T::lit(-50.0), T::EXP_HI));
@@ -66,7 +68,7 @@ pub(super) fn ln_normal<T: Real, const F: bool>(x: T) -> T {
     ln_core::<T, F>(k, m - T::lit(1.0))
 }
 
-/// ln x: −inf at 0, NaN below. Error ≤ 1 ulp.
+/// ln x: −inf at 0, NaN below. Error 0.8 ulp, `f32` 0.9.
 #[inline(always)]
 pub(super) fn ln<T: Real, const F: bool>(x: T) -> T {
     let tiny = x < T::MIN_NORMAL;
@@ -77,7 +79,7 @@ pub(super) fn ln<T: Real, const F: bool>(x: T) -> T {
     sel((x > T::lit(0.0)) & (x < T::INF), r, edge)
 }
 
-/// ln(1 + x): −inf at −1, NaN below. Error ≤ 2 ulp.
+/// ln(1 + x): −inf at −1, NaN below. Error 1.0 ulp, `f32` 1.4.
 #[inline(always)]
 pub(super) fn log1p<T: Real, const F: bool>(x: T) -> T {
     let one = T::lit(1.0);
@@ -97,12 +99,12 @@ pub(super) fn log1p<T: Real, const F: bool>(x: T) -> T {
 #[inline(always)]
 pub(super) fn ln_ratio<T: Real, const F: bool>(u: T, t: T) -> T {
     let (k, m) = u.split();
-    let near = t.abs() < T::lit(0.25);
+    let near = (t > T::lit(-0.29)) & (t < T::lit(0.41));
     ln_core::<T, F>(sel(near, T::lit(0.0), k), sel(near, t, m - T::lit(1.0)))
 }
 
 /// a^b for positive normal a and finite b, by a logarithm of twice the precision. Only worth its
-/// cost (and only right) with fused multiply-add. Error ≤ 1 ulp.
+/// cost (and only right) with fused multiply-add. Error 1.1 ulp.
 #[inline(always)]
 pub(super) fn pow_double(a: f64, b: f64) -> f64 {
     /// Q of ln((1+s)/(1−s)) = 2s + s³(2/3 + s²Q(s²)); fit error 4e-20.
@@ -149,7 +151,7 @@ pub(super) fn pow_double(a: f64, b: f64) -> f64 {
     exp_core::<f64, true>(k, r + sel(y.abs() < 1000.0, yl, 0.0))
 }
 
-/// ln(1 + e^x). Error ≤ 2 ulp, relative also where the result is tiny.
+/// ln(1 + e^x). Error 1.4 ulp, `f32` 1.7, relative also where the result is tiny.
 #[inline(always)]
 pub(super) fn softplus<T: Real, const F: bool>(x: T) -> T {
     let (zero, one, half) = (T::lit(0.0), T::lit(1.0), T::lit(0.5));
@@ -160,14 +162,14 @@ pub(super) fn softplus<T: Real, const F: bool>(x: T) -> T {
     sel(x > zero, x, zero) + l
 }
 
-/// 1/(1 + e^−x). Error ≤ 2 ulp, relative also where the result is tiny.
+/// 1/(1 + e^−x). Error 1.5 ulp, `f32` 2.4, relative also where the result is tiny.
 #[inline(always)]
 pub(super) fn sigmoid<T: Real, const F: bool>(x: T) -> T {
     let t = exp::<T, F>(-x.abs());
     sel(x < T::lit(0.0), t, T::lit(1.0)) / (T::lit(1.0) + t)
 }
 
-/// tanh x. Error ≤ 3 ulp.
+/// tanh x. Error 2.0 ulp, `f32` 2.6.
 #[inline(always)]
 pub(super) fn tanh<T: Real, const F: bool>(x: T) -> T {
     let a = x.abs();
@@ -188,7 +190,7 @@ pub(super) fn sincos_core<T: Real, const F: bool>(r: T, tail: T) -> (T, T) {
     (s, c)
 }
 
-/// sin x for |x| < 10⁵. Error ≤ 1 ulp (f64), 2 ulp (f32).
+/// sin x for |x| < 10⁵. Error 0.7 ulp, `f32` 1.6.
 #[inline(always)]
 pub(super) fn sin<T: Real, const F: bool>(x: T) -> T {
     let (r, tail, odd, two) = x.trig_reduce::<F>();
@@ -197,7 +199,7 @@ pub(super) fn sin<T: Real, const F: bool>(x: T) -> T {
     sel(x == T::lit(0.0), x, sel(two, -v, v))
 }
 
-/// cos x for |x| < 10⁵. Error ≤ 1 ulp (f64), 2 ulp (f32).
+/// cos x for |x| < 10⁵. Error 0.7 ulp, `f32` 1.6.
 #[inline(always)]
 pub(super) fn cos<T: Real, const F: bool>(x: T) -> T {
     let (r, tail, odd, two) = x.trig_reduce::<F>();
@@ -206,7 +208,7 @@ pub(super) fn cos<T: Real, const F: bool>(x: T) -> T {
     sel(odd != two, -v, v)
 }
 
-/// erf x. Error ≤ 2 ulp.
+/// erf x. Error 1.7 ulp, `f32` 1.9.
 #[inline(always)]
 pub(super) fn erf<T: Real, const F: bool>(x: T) -> T {
     let one = T::lit(1.0);

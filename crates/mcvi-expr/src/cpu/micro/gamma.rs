@@ -52,7 +52,8 @@ const LG_CONST: f64 = 0.4189385332046727;
 /// Terms of a series that matter: all in `f64`, the first few in `f32`.
 #[inline(always)]
 fn terms<T: Real, const N: usize>() -> usize {
-    sel(T::LANES == f64::LANES, N, 3)
+    let few = sel(N == TG.len(), 5, 3);
+    sel(T::LANES == f64::LANES, N, few)
 }
 
 /// The series c at w by Horner's rule.
@@ -80,7 +81,7 @@ fn series_diff<T: Real, const F: bool, const N: usize>(u: T, w: T, c: &[f64; N])
     (p, d)
 }
 
-/// lgamma(z), z ≥ 8.
+/// lgamma(z), z ≥ 8. Relative error 1e-15; `f32` 2.1 ulp.
 #[inline(always)]
 pub(super) fn lgamma_asym<T: Real, const F: bool>(z: T) -> T {
     let u = T::lit(1.0) / z;
@@ -88,7 +89,7 @@ pub(super) fn lgamma_asym<T: Real, const F: bool>(z: T) -> T {
     (z - T::lit(0.5)).fma::<F>(ln_normal::<T, F>(z) - T::lit(1.0), s)
 }
 
-/// lgamma(x). Error ≤ 5e-15·max(1, |value|).
+/// lgamma(x). Error ≤ 6e-15·max(1, |value|), so absolute about its zeros 1 and 2.
 #[inline(always)]
 pub(super) fn lgamma<const F: bool>(x: f64) -> f64 {
     let small = x < BIG;
@@ -99,7 +100,7 @@ pub(super) fn lgamma<const F: bool>(x: f64) -> f64 {
     lgamma_asym::<f64, F>(sel(small, x + BIG, x)) - l
 }
 
-/// digamma(z), z ≥ 8.
+/// digamma(z), z ≥ 8. Relative error 4e-16; `f32` 1.1 ulp.
 #[inline(always)]
 pub(super) fn digamma_asym<T: Real, const F: bool>(z: T) -> T {
     let u = T::lit(1.0) / z;
@@ -107,7 +108,7 @@ pub(super) fn digamma_asym<T: Real, const F: bool>(z: T) -> T {
     (-u).fma::<F>(s, ln_normal::<T, F>(z))
 }
 
-/// digamma(x). Error ≤ 3e-15·max(1, |value|).
+/// digamma(x). Error ≤ 1.5e-15·max(1, |value|), so absolute about its zero.
 #[inline(always)]
 pub(super) fn digamma<const F: bool>(x: f64) -> f64 {
     let small = x < BIG;
@@ -120,14 +121,14 @@ pub(super) fn digamma<const F: bool>(x: f64) -> f64 {
     digamma_asym::<f64, F>(sel(small, x + BIG, x)) - sel(small, sum, 0.0)
 }
 
-/// trigamma(z), z ≥ 8.
+/// trigamma(z), z ≥ 8. Relative error 4e-16; `f32` 2.3 ulp.
 #[inline(always)]
 pub(super) fn trigamma_asym<T: Real, const F: bool>(z: T) -> T {
     let u = T::lit(1.0) / z;
     u * u.fma::<F>(T::lit(0.5), series::<T, F, 9>(u * u, &TG))
 }
 
-/// trigamma(x). Error ≤ 3e-15·|value|.
+/// trigamma(x). Relative error ≤ 7e-16.
 #[inline(always)]
 pub(super) fn trigamma<const F: bool>(x: f64) -> f64 {
     let small = x < BIG;
@@ -143,7 +144,7 @@ pub(super) fn trigamma<const F: bool>(x: f64) -> f64 {
     trigamma_asym::<f64, F>(sel(small, x + BIG, x)) + sel(small, sum, 0.0)
 }
 
-/// lgamma(b) − lgamma(a), b = a + n, both ≥ 8.
+/// lgamma(b) − lgamma(a), b = a + n, both ≥ 8. `f32`: 3 ulp.
 #[inline(always)]
 pub(super) fn lgamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
     let (one, half) = (T::lit(1.0), T::lit(0.5));
@@ -166,7 +167,7 @@ fn moved(a: f64, b: f64) -> (bool, bool, f64) {
     (sa, sb, sel(sb, BIG, 0.0) - sel(sa, BIG, 0.0))
 }
 
-/// lgamma(a + n) − lgamma(a). Relative error ≤ 1e-14, absolute near its zeros.
+/// lgamma(a + n) − lgamma(a). Relative error ≤ 3e-15, absolute about its zeros (2e-15).
 #[inline(always)]
 pub(super) fn lgamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;
@@ -187,7 +188,7 @@ pub(super) fn lgamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     lgamma_diff_asym::<f64, F>(a + sel(sa, BIG, 0.0), b + sel(sb, BIG, 0.0), n + dn) - l
 }
 
-/// digamma(b) − digamma(a), b = a + n, both ≥ 8.
+/// digamma(b) − digamma(a), b = a + n, both ≥ 8. `f32`: 5 ulp.
 #[inline(always)]
 pub(super) fn digamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
     let (ua, ub) = (T::lit(1.0) / a, T::lit(1.0) / b);
@@ -198,7 +199,7 @@ pub(super) fn digamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
     (t * ub).fma::<F>(s, ln_ratio::<T, F>(b * ua, t))
 }
 
-/// digamma(a + n) − digamma(a). Relative error ≤ 5e-15.
+/// digamma(a + n) − digamma(a). Relative error ≤ 1e-15.
 #[inline(always)]
 pub(super) fn digamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;
@@ -220,7 +221,7 @@ pub(super) fn digamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     asym + sel(sa | sb, sum, 0.0)
 }
 
-/// trigamma(b) − trigamma(a), b = a + n, both ≥ 8.
+/// trigamma(b) − trigamma(a), b = a + n, both ≥ 8. `f32`: 4 ulp.
 #[inline(always)]
 pub(super) fn trigamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
     let (ua, ub) = (T::lit(1.0) / a, T::lit(1.0) / b);
@@ -230,7 +231,7 @@ pub(super) fn trigamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T 
     -(n * ua * ub) * s.fma::<F>(T::lit(0.5), f)
 }
 
-/// trigamma(a + n) − trigamma(a). Relative error ≤ 5e-15.
+/// trigamma(a + n) − trigamma(a). Relative error ≤ 1e-15.
 #[inline(always)]
 pub(super) fn trigamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;

@@ -1,7 +1,8 @@
 //! The loops around the lane functions, and the choice of loop by operation and level.
 
-use super::real::{Real, sel};
-use super::{Level, MicroOp, elementary as e, gamma, scalar};
+use super::lanes::*;
+use super::real::Real;
+use super::{Level, MicroOp};
 use std::mem::MaybeUninit;
 
 /// A kernel: writes `dst[i]` from `a[i]`, `b[i]`, `c[i]` for i < n.
@@ -11,10 +12,10 @@ pub type Micro<T> = unsafe fn(dst: *mut T, a: *const T, b: *const T, c: *const T
 const CHUNK: usize = 64;
 
 /// What one lane does. `F`: fused multiply-add available.
-trait Lane<T: Real> {
+pub(super) trait Lane<T: Real> {
     /// Operands read; the pointers of the others are never followed.
     const ARITY: usize;
-    /// Whether a cheaper form serves chunks whose lanes are all `easy`.
+    /// Whether a cheaper form, with the same results, serves chunks whose lanes are all `easy`.
     const EASY: bool = false;
     /// Whether some lanes are `odd`, redone in scalar code.
     const ODD: bool = false;
@@ -68,16 +69,8 @@ unsafe fn light<T: Real, L: Lane<T>, const F: bool, const N: usize>(
         // store, so that dst may be one of the operands.
         unsafe {
             let x = a.add(i).cast::<[T; N]>().read_unaligned();
-            let y = if L::ARITY > 1 {
-                b.add(i).cast::<[T; N]>().read_unaligned()
-            } else {
-                x
-            };
-            let z = if L::ARITY > 2 {
-                c.add(i).cast::<[T; N]>().read_unaligned()
-            } else {
-                x
-            };
+            let y = if L::ARITY > 1 { b.add(i).cast::<[T; N]>().read_unaligned() } else { x };
+            let z = if L::ARITY > 2 { c.add(i).cast::<[T; N]>().read_unaligned() } else { x };
             let mut r = x;
             for j in 0..N {
                 r[j] = L::full::<F>(x[j], y[j], z[j]);
@@ -186,13 +179,7 @@ impl<T: Real, L: Lane<T>> Kernel<T> for Plain<L> {
 
 /// # Safety
 /// As for [`Micro`].
-unsafe fn baseline<T: Real, K: Kernel<T>>(
-    dst: *mut T,
-    a: *const T,
-    b: *const T,
-    c: *const T,
-    n: usize,
-) {
+unsafe fn baseline<T: Real, K: Kernel<T>>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { K::run::<{ super::BASE_FMA }>(dst, a, b, c, n) }
 }
@@ -201,13 +188,7 @@ unsafe fn baseline<T: Real, K: Kernel<T>>(
 /// As for [`Micro`], on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<T: Real, K: Kernel<T>>(
-    dst: *mut T,
-    a: *const T,
-    b: *const T,
-    c: *const T,
-    n: usize,
-) {
+unsafe fn avx2<T: Real, K: Kernel<T>>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { K::run::<true>(dst, a, b, c, n) }
 }
@@ -216,13 +197,7 @@ unsafe fn avx2<T: Real, K: Kernel<T>>(
 /// As for [`Micro`], on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512<T: Real, K: Kernel<T>>(
-    dst: *mut T,
-    a: *const T,
-    b: *const T,
-    c: *const T,
-    n: usize,
-) {
+unsafe fn avx512<T: Real, K: Kernel<T>>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { K::run::<true>(dst, a, b, c, n) }
 }
@@ -237,222 +212,6 @@ fn pick<T: Real, K: Kernel<T>>(level: Level) -> Micro<T> {
     }
 }
 
-/// Lane functions that are one expression.
-macro_rules! lanes {
-    ($arity:literal; $($name:ident($a:ident $(, $b:ident $(, $c:ident)?)?) = $e:expr;)*) => {$(
-        struct $name;
-        impl<T: Real> Lane<T> for $name {
-            const ARITY: usize = $arity;
-            #[inline(always)]
-            fn full<const F: bool>($a: T, _b: T, _c: T) -> T {
-                $(let $b = _b; $(let $c = _c;)?)?
-                $e
-            }
-        }
-    )*};
-}
-
-lanes! { 1;
-    Copy(a) = a;
-    Neg(a) = -a;
-    Recip(a) = T::lit(1.0) / a;
-    Square(a) = a * a;
-    Sqrt(a) = a.sqrt();
-    Abs(a) = a.abs();
-    Sign(a) = sel(a > T::lit(0.0), T::lit(1.0), sel(a < T::lit(0.0), T::lit(-1.0), a));
-    Floor(a) = a.floor::<F>();
-    Exp(a) = e::exp::<T, F>(a);
-    Expm1(a) = e::expm1::<T, F>(a);
-    Ln(a) = e::ln::<T, F>(a);
-    Log1p(a) = e::log1p::<T, F>(a);
-    Softplus(a) = e::softplus::<T, F>(a);
-    Sigmoid(a) = e::sigmoid::<T, F>(a);
-    Tanh(a) = e::tanh::<T, F>(a);
-    Erf(a) = e::erf::<T, F>(a);
-}
-
-lanes! { 2;
-    Add(a, b) = a + b;
-    Sub(a, b) = a - b;
-    Mul(a, b) = a * b;
-    Div(a, b) = a / b;
-    // b unless a is less, or not a number; a NaN in b makes every comparison false.
-    Min(a, b) = sel((a < b) | is_nan(a), a, b);
-    Max(a, b) = sel((a > b) | is_nan(a), a, b);
-    Lt(a, b) = sel(a < b, T::lit(1.0), T::lit(0.0));
-    Le(a, b) = sel(a <= b, T::lit(1.0), T::lit(0.0));
-    Eq(a, b) = sel(a == b, T::lit(1.0), T::lit(0.0));
-}
-
-lanes! { 3;
-    MulAdd(a, b, c) = a.fma::<F>(b, c);
-    Select(a, b, c) = sel(a != T::lit(0.0), b, c);
-}
-
-/// Whether x is NaN.
-#[inline(always)]
-#[allow(clippy::eq_op)]
-fn is_nan<T: Real>(x: T) -> bool {
-    x != x
-}
-
-/// Functions whose fast path ends at |x| = 10⁵.
-macro_rules! trig {
-    ($($name:ident, $f:ident, $std:ident;)*) => {$(
-        struct $name;
-        impl<T: Real> Lane<T> for $name {
-            const ARITY: usize = 1;
-            const ODD: bool = true;
-            #[inline(always)]
-            fn full<const F: bool>(a: T, _: T, _: T) -> T {
-                e::$f::<T, F>(a)
-            }
-            #[inline(always)]
-            fn odd(a: T, _: T) -> bool {
-                a.abs() >= T::lit(1e5)
-            }
-            fn fix(a: T, _: T) -> T {
-                a.$std()
-            }
-        }
-    )*};
-}
-
-trig! {
-    Sin, sin, std_sin;
-    Cos, cos, std_cos;
-}
-
-/// The power of a positive normal number; the rest by the standard library.
-struct Pow;
-
-impl<T: Real> Lane<T> for Pow {
-    const ARITY: usize = 2;
-    const ODD: bool = true;
-    #[inline(always)]
-    fn full<const F: bool>(a: T, b: T, _: T) -> T {
-        T::lit(e::exp::<f64, F>(
-            b.to_f64() * e::ln_normal::<f64, F>(a.to_f64()),
-        ))
-    }
-    #[inline(always)]
-    fn odd(a: T, b: T) -> bool {
-        !((a >= T::MIN_NORMAL) & (a < T::INF) & (b.abs() < T::INF))
-    }
-    fn fix(a: T, b: T) -> T {
-        a.std_pow(b)
-    }
-}
-
-/// lgamma and the first two polygammas; in f64 unless the whole chunk is easy.
-macro_rules! gammas {
-    ($($name:ident, $f:ident, $asym:ident;)*) => {$(
-        struct $name;
-        impl<T: Real> Lane<T> for $name {
-            const ARITY: usize = 1;
-            const EASY: bool = true;
-            const ODD: bool = true;
-            #[inline(always)]
-            fn full<const F: bool>(a: T, _: T, _: T) -> T {
-                T::lit(gamma::$f::<F>(a.to_f64()))
-            }
-            #[inline(always)]
-            fn easy(a: T, _: T) -> bool {
-                (a >= T::lit(gamma::BIG)) & (a < T::INF)
-            }
-            #[inline(always)]
-            fn fast<const F: bool>(a: T, _: T, _: T) -> T {
-                gamma::$asym::<T, F>(a)
-            }
-            #[inline(always)]
-            fn odd(a: T, _: T) -> bool {
-                !((a.to_f64() >= gamma::TINY) & (a < T::INF))
-            }
-            fn fix(a: T, _: T) -> T {
-                T::lit(scalar::$f(a.to_f64()))
-            }
-        }
-    )*};
-}
-
-gammas! {
-    Lgamma, lgamma, lgamma_asym;
-    Digamma, digamma, digamma_asym;
-    Trigamma, trigamma, trigamma_asym;
-}
-
-/// Their differences; in f64 unless the whole chunk is easy.
-macro_rules! gamma_diffs {
-    ($($name:ident, $k:literal, $f:ident, $asym:ident;)*) => {$(
-        struct $name;
-        impl<T: Real> Lane<T> for $name {
-            const ARITY: usize = 2;
-            const EASY: bool = true;
-            const ODD: bool = true;
-            #[inline(always)]
-            fn full<const F: bool>(a: T, n: T, _: T) -> T {
-                T::lit(gamma::$f::<F>(a.to_f64(), n.to_f64()))
-            }
-            #[inline(always)]
-            fn easy(a: T, n: T) -> bool {
-                inside(a, n, T::lit(gamma::BIG))
-            }
-            #[inline(always)]
-            fn fast<const F: bool>(a: T, n: T, _: T) -> T {
-                gamma::$asym::<T, F>(a, a + n, n)
-            }
-            #[inline(always)]
-            fn odd(a: T, n: T) -> bool {
-                !inside(a.to_f64(), n.to_f64(), gamma::TINY)
-            }
-            fn fix(a: T, n: T) -> T {
-                T::lit(scalar::polygamma_diff($k, a.to_f64(), n.to_f64()))
-            }
-        }
-    )*};
-}
-
-gamma_diffs! {
-    LgammaDiff, 0, lgamma_diff, lgamma_diff_asym;
-    DigammaDiff, 1, digamma_diff, digamma_diff_asym;
-    TrigammaDiff, 2, trigamma_diff, trigamma_diff_asym;
-}
-
-/// Whether a and a + n are finite and at least `low`.
-#[inline(always)]
-fn inside<T: Real>(a: T, n: T, low: T) -> bool {
-    let b = a + n;
-    (a >= low) & (b >= low) & (a < T::INF) & (b < T::INF)
-}
-
-/// ψ⁽ᴷ⁾ in scalar code.
-struct Poly<const K: u32>;
-
-impl<T: Real, const K: u32> Lane<T> for Poly<K> {
-    const ARITY: usize = 1;
-    #[inline(always)]
-    fn full<const F: bool>(a: T, _: T, _: T) -> T {
-        a
-    }
-    fn fix(a: T, _: T) -> T {
-        T::lit(scalar::polygamma(K, a.to_f64()))
-    }
-}
-
-/// ψ⁽ᴷ⁻¹⁾(a + n) − ψ⁽ᴷ⁻¹⁾(a) in scalar code.
-struct PolyDiff<const K: u32>;
-
-impl<T: Real, const K: u32> Lane<T> for PolyDiff<K> {
-    const ARITY: usize = 2;
-    #[inline(always)]
-    fn full<const F: bool>(a: T, _: T, _: T) -> T {
-        a
-    }
-    fn fix(a: T, n: T) -> T {
-        T::lit(scalar::polygamma_diff(K, a.to_f64(), n.to_f64()))
-    }
-}
-
 /// The kernel of the scalar order `k`, one instance each (a kernel has no room for a parameter).
 macro_rules! order {
     ($k:expr, $kind:ident, $what:literal, [$($n:literal)*]) => {
@@ -463,7 +222,7 @@ macro_rules! order {
     };
 }
 
-/// The kernel of an operation at a level.
+/// The kernel of an operation at a level, which must not be above [`Level::detect`] when the kernel is run.
 ///
 /// # Panics
 /// If the order of `Polygamma` or `PolygammaDiff` is above [`super::MAX_ORDER`].
@@ -477,7 +236,7 @@ pub fn micro<T: Real>(level: Level, op: MicroOp) -> Micro<T> {
             }
         };
     }
-    let light = at!(Light, Copy Neg Recip Square Sqrt Abs Sign Floor Add Sub Mul Div Min Max Lt Le
+    let light = at!(Light, Neg Recip Square Sqrt Abs Sign Floor Add Sub Mul Div Min Max Lt Le
         Eq MulAdd Select);
     let heavy = at!(Heavy, Exp Expm1 Ln Log1p Softplus Sigmoid Tanh Sin Cos Erf Lgamma);
     if let Some(k) = light.or(heavy) {

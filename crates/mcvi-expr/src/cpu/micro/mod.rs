@@ -1,8 +1,12 @@
 //! Vectorised elementwise kernels: one operation over blocks of elements, per instruction level.
+//!
+//! At one level an element's result depends on its operands alone, not on its place or its
+//! neighbours; between levels results may differ in the last bits (fused multiply-add or not).
 
 mod elementary;
 mod gamma;
 mod kernels;
+mod lanes;
 pub mod noise;
 #[cfg(test)]
 mod noise_tests;
@@ -12,6 +16,8 @@ mod scalar;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_edges;
 
 pub use kernels::{Micro, micro};
 pub use real::Real;
@@ -55,11 +61,10 @@ impl Level {
 
 /// An elementwise operation on operands a, b, c.
 ///
-/// Errors are the largest seen in the tests, over all levels; "ulp" is that of the type.
+/// Errors are bounds of what was found at any level, in either type unless said otherwise; "ulp" is
+/// that of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MicroOp {
-    /// a
-    Copy,
     /// −a
     Neg,
     /// 1/a
@@ -74,7 +79,7 @@ pub enum MicroOp {
     Sign,
     /// Largest integer not above a
     Floor,
-    /// e^a, to 1 ulp
+    /// e^a, to 1.1 ulp
     Exp,
     /// e^a − 1, to 2 ulp
     Expm1,
@@ -84,7 +89,7 @@ pub enum MicroOp {
     Log1p,
     /// ln(1 + e^a), to 2 ulp
     Softplus,
-    /// 1/(1 + e^−a), to 2 ulp
+    /// 1/(1 + e^−a), to 2.5 ulp
     Sigmoid,
     /// tanh a, to 3 ulp
     Tanh,
@@ -94,10 +99,11 @@ pub enum MicroOp {
     Cos,
     /// erf a, to 2 ulp
     Erf,
-    /// ln|Γ(a)|, to 1e-14·max(1, |value|)
+    /// ln|Γ(a)|, to 1e-14·max(1, |value|), in `f32` 2e-7·max(1, |value|)
     Lgamma,
     /// ψ⁽ᵏ⁾(a): digamma (0), trigamma (1), … up to [`MAX_ORDER`]. Orders 0 and 1 to
-    /// 1e-14·max(1, |value|), the others, in scalar code, to 1e-12 relative for a > 0.
+    /// 1e-14·max(1, |value|), in `f32` 2e-7; the others, in scalar code, to 1e-12 relative for
+    /// a > 0. At negative a by reflection up to order 20, NaN beyond.
     Polygamma(u32),
     /// a + b
     Add,
@@ -111,7 +117,7 @@ pub enum MicroOp {
     Min,
     /// The larger; NaN if either is
     Max,
-    /// a^b, to 1 ulp; the standard library's unless a is positive and normal and b finite
+    /// a^b, to 1.1 ulp; the standard library's unless a is positive and normal and b finite
     Pow,
     /// 1 if a < b, else 0
     Lt,
@@ -120,8 +126,8 @@ pub enum MicroOp {
     /// 1 if a = b, else 0
     Eq,
     /// ψ⁽ᵏ⁻¹⁾(a + b) − ψ⁽ᵏ⁻¹⁾(a), lgamma standing for ψ⁽⁻¹⁾, k up to [`MAX_ORDER`]. For positive
-    /// a and a + b to 1e-14 relative (k ≤ 2; absolute near the zeros of k = 0) or 1e-12 (k ≥ 3,
-    /// scalar code), however large a or small b; the plain difference elsewhere.
+    /// a and a + b to 1e-14 relative (k ≤ 2; absolute near the zeros of k = 0; in `f32` 5e-7) or
+    /// 1e-12 (k ≥ 3, scalar code), however large a or small b; elsewhere the plain difference.
     PolygammaDiff(u32),
     /// a·b + c, fused where the level has it
     MulAdd,

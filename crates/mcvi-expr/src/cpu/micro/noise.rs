@@ -16,6 +16,7 @@ const BATCH: usize = 64;
 const ROUND: usize = 16;
 
 /// One Philox 4x32-10 block (Salmon et al. 2011, as in Random123).
+#[cfg(test)]
 pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     philox(counter[0], counter[1], [counter[2], counter[3]], &keys(key))
 }
@@ -25,10 +26,7 @@ pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 fn keys(key: [u32; 2]) -> [[u32; 2]; 10] {
     let mut k = [key; 10];
     for i in 1..10 {
-        k[i] = [
-            k[i - 1][0].wrapping_add(0x9e37_79b9),
-            k[i - 1][1].wrapping_add(0xbb67_ae85),
-        ];
+        k[i] = [k[i - 1][0].wrapping_add(0x9e37_79b9), k[i - 1][1].wrapping_add(0xbb67_ae85)];
     }
     k
 }
@@ -82,12 +80,7 @@ unsafe fn fill<T: Real, const NORMAL: bool, const F: bool>(draw: Draw, dst: *mut
         let blocks = (skip + take).div_ceil(per).div_ceil(ROUND) * ROUND;
         let blocks = blocks.min(BATCH);
         for j in 0..blocks {
-            let w = philox(
-                (block as u32).wrapping_add(j as u32),
-                draw.stream,
-                step,
-                &keys,
-            );
+            let w = philox((block as u32).wrapping_add(j as u32), draw.stream, step, &keys);
             for k in 0..4 {
                 words[k][j].write(w[k]);
             }
@@ -176,21 +169,8 @@ unsafe fn dispatch<T: Real, const NORMAL: bool>(level: Level, draw: Draw, dst: *
 ///
 /// # Safety
 /// `dst` valid for writing n elements, and the processor of this level.
-pub unsafe fn uniform<T: Real>(
-    level: Level,
-    seed: u64,
-    stream: u32,
-    step: u64,
-    first: u64,
-    dst: *mut T,
-    n: usize,
-) {
-    let draw = Draw {
-        seed,
-        stream,
-        step,
-        first,
-    };
+pub unsafe fn uniform<T: Real>(level: Level, seed: u64, stream: u32, step: u64, first: u64, dst: *mut T, n: usize) {
+    let draw = Draw { seed, stream, step, first };
     // SAFETY: the caller's promise.
     unsafe { dispatch::<T, false>(level, draw, dst, n) }
 }
@@ -203,21 +183,8 @@ pub unsafe fn uniform<T: Real>(
 ///
 /// # Safety
 /// `dst` valid for writing n elements, and the processor of this level.
-pub unsafe fn normal<T: Real>(
-    level: Level,
-    seed: u64,
-    stream: u32,
-    step: u64,
-    first: u64,
-    dst: *mut T,
-    n: usize,
-) {
-    let draw = Draw {
-        seed,
-        stream,
-        step,
-        first,
-    };
+pub unsafe fn normal<T: Real>(level: Level, seed: u64, stream: u32, step: u64, first: u64, dst: *mut T, n: usize) {
+    let draw = Draw { seed, stream, step, first };
     // SAFETY: the caller's promise.
     unsafe { dispatch::<T, true>(level, draw, dst, n) }
 }

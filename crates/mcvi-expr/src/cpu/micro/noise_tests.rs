@@ -8,16 +8,8 @@ use super::{Level, Real};
 fn philox_known_answers() {
     let m = u32::MAX;
     let rows = [
-        (
-            [0; 4],
-            [0; 2],
-            [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8],
-        ),
-        (
-            [m; 4],
-            [m; 2],
-            [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd],
-        ),
+        ([0; 4], [0; 2], [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]),
+        ([m; 4], [m; 2], [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]),
         (
             [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344],
             [0xa4093822, 0x299f31d0],
@@ -34,37 +26,14 @@ type Fill<T> = unsafe fn(Level, u64, u32, u64, u64, *mut T, usize);
 fn drawn<T: Real>(f: Fill<T>, level: Level, first: u64, n: usize) -> Vec<T> {
     let mut v = vec![T::lit(0.0); n];
     // SAFETY: v has n elements and the level is one the processor has.
-    unsafe {
-        f(
-            level,
-            0x0123_4567_89ab_cdef,
-            7,
-            1 << 40 | 5,
-            first,
-            v.as_mut_ptr(),
-            n,
-        )
-    };
+    unsafe { f(level, 0x0123_4567_89ab_cdef, 7, 1 << 40 | 5, first, v.as_mut_ptr(), n) };
     v
 }
 
 fn splits<T: Real>(f: Fill<T>) {
     for level in levels() {
-        let whole: Vec<u64> = drawn(f, level, 0, 700)
-            .iter()
-            .map(|x| x.to_f64().to_bits())
-            .collect();
-        for (first, n) in [
-            (0, 1),
-            (1, 1),
-            (2, 3),
-            (3, 64),
-            (5, 300),
-            (63, 258),
-            (255, 2),
-            (256, 256),
-            (399, 301),
-        ] {
+        let whole: Vec<u64> = drawn(f, level, 0, 700).iter().map(|x| x.to_f64().to_bits()).collect();
+        for (first, n) in [(0, 1), (1, 1), (2, 3), (3, 64), (5, 300), (63, 258), (255, 2), (256, 256), (399, 301)] {
             let part = drawn(f, level, first as u64, n);
             let part: Vec<u64> = part.iter().map(|x| x.to_f64().to_bits()).collect();
             assert_eq!(part, whole[first..first + n], "{level:?} {first} {n}");
@@ -84,17 +53,11 @@ fn noise_splits() {
 fn noise_words() {
     let key = [0x89ab_cdef, 0x0123_4567];
     for level in levels() {
-        let (x, y) = (
-            drawn::<f32>(uniform, level, 0, 40),
-            drawn::<f64>(uniform, level, 0, 40),
-        );
+        let (x, y) = (drawn::<f32>(uniform, level, 0, 40), drawn::<f64>(uniform, level, 0, 40));
         for i in 0..40u32 {
             let w = philox4x32_10([i / 4, 7, 5, 1 << 8], key);
             let m = f64::from(w[(i % 4) as usize] >> 9);
-            assert_eq!(
-                f64::from(x[i as usize]),
-                (2.0 * m + 1.0) / f64::from(1 << 24)
-            );
+            assert_eq!(f64::from(x[i as usize]), (2.0 * m + 1.0) / f64::from(1 << 24));
             let w = philox4x32_10([i / 2, 7, 5, 1 << 8], key);
             let k = 2 * (i % 2) as usize;
             let m = (u64::from(w[k + 1]) << 32 | u64::from(w[k])) >> 12;
@@ -118,19 +81,11 @@ fn moments<T: Real>(f: Fill<T>, inside: impl Fn(f64) -> bool, want: [f64; 4]) {
         for k in 0..4 {
             // Five standard errors and more: the fourth power of a normal number has deviation 9.8.
             let tol = 5.0 * [1.0, 1.5, 3.9, 9.8][k] / (n as f64).sqrt();
-            assert!(
-                (m[k] - want[k]).abs() < tol,
-                "{level:?} moment {}: {}",
-                k + 1,
-                m[k]
-            );
+            assert!((m[k] - want[k]).abs() < tol, "{level:?} moment {}: {}", k + 1, m[k]);
         }
         // Neighbours are uncorrelated.
         let mean = want[0];
-        let cov: f64 = v
-            .windows(2)
-            .map(|w| (w[0].to_f64() - mean) * (w[1].to_f64() - mean))
-            .sum();
+        let cov: f64 = v.windows(2).map(|w| (w[0].to_f64() - mean) * (w[1].to_f64() - mean)).sum();
         assert!((cov / n as f64).abs() < 5.0 / (n as f64).sqrt());
     }
 }

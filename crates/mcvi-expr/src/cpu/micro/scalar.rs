@@ -154,11 +154,7 @@ fn zeta_sum(m: u32, x: f64, n: Option<f64>) -> f64 {
         return base * factor(s, log(x));
     }
     let rel = |y: f64| {
-        if m < 32 {
-            (x / y).powi(m as i32 + 1)
-        } else {
-            (x / y).powf(s)
-        }
+        if m < 32 { (x / y).powi(m as i32 + 1) } else { (x / y).powf(s) }
     };
     let top = 12.0 + 0.5 * s;
     let (mut sum, mut y) = (0.0, x);

@@ -1,0 +1,228 @@
+//! What each operation does to one lane.
+
+use super::kernels::Lane;
+use super::real::{Real, sel};
+use super::{elementary as e, gamma, scalar};
+
+/// Lane functions that are one expression.
+macro_rules! lanes {
+    ($arity:literal; $($name:ident($a:ident $(, $b:ident $(, $c:ident)?)?) = $e:expr;)*) => {$(
+        pub(super) struct $name;
+        impl<T: Real> Lane<T> for $name {
+            const ARITY: usize = $arity;
+            #[inline(always)]
+            fn full<const F: bool>($a: T, _b: T, _c: T) -> T {
+                $(let $b = _b; $(let $c = _c;)?)?
+                $e
+            }
+        }
+    )*};
+}
+
+lanes! { 1;
+    Neg(a) = -a;
+    Recip(a) = T::lit(1.0) / a;
+    Square(a) = a * a;
+    Sqrt(a) = a.sqrt();
+    Abs(a) = a.abs();
+    Sign(a) = sel(a > T::lit(0.0), T::lit(1.0), sel(a < T::lit(0.0), T::lit(-1.0), a));
+    Floor(a) = a.floor::<F>();
+    Exp(a) = e::exp::<T, F>(a);
+    Expm1(a) = e::expm1::<T, F>(a);
+    Ln(a) = e::ln::<T, F>(a);
+    Log1p(a) = e::log1p::<T, F>(a);
+    Softplus(a) = e::softplus::<T, F>(a);
+    Sigmoid(a) = e::sigmoid::<T, F>(a);
+    Tanh(a) = e::tanh::<T, F>(a);
+    Erf(a) = e::erf::<T, F>(a);
+}
+
+lanes! { 2;
+    Add(a, b) = a + b;
+    Sub(a, b) = a - b;
+    Mul(a, b) = a * b;
+    Div(a, b) = a / b;
+    // b unless a is less, or not a number; a NaN in b makes every comparison false.
+    Min(a, b) = sel((a < b) | is_nan(a), a, b);
+    Max(a, b) = sel((a > b) | is_nan(a), a, b);
+    Lt(a, b) = sel(a < b, T::lit(1.0), T::lit(0.0));
+    Le(a, b) = sel(a <= b, T::lit(1.0), T::lit(0.0));
+    Eq(a, b) = sel(a == b, T::lit(1.0), T::lit(0.0));
+}
+
+lanes! { 3;
+    MulAdd(a, b, c) = a.fma::<F>(b, c);
+    Select(a, b, c) = sel(a != T::lit(0.0), b, c);
+}
+
+/// Whether x is NaN.
+#[inline(always)]
+#[allow(clippy::eq_op)]
+fn is_nan<T: Real>(x: T) -> bool {
+    x != x
+}
+
+/// Functions whose fast path ends at |x| = 10⁵.
+macro_rules! trig {
+    ($($name:ident, $f:ident, $std:ident;)*) => {$(
+        pub(super) struct $name;
+        impl<T: Real> Lane<T> for $name {
+            const ARITY: usize = 1;
+            const ODD: bool = true;
+            #[inline(always)]
+            fn full<const F: bool>(a: T, _: T, _: T) -> T {
+                e::$f::<T, F>(a)
+            }
+            #[inline(always)]
+            fn odd(a: T, _: T) -> bool {
+                a.abs() >= T::lit(1e5)
+            }
+            fn fix(a: T, _: T) -> T {
+                a.$std()
+            }
+        }
+    )*};
+}
+
+trig! {
+    Sin, sin, std_sin;
+    Cos, cos, std_cos;
+}
+
+/// The power of a positive normal number; the rest by the standard library.
+pub(super) struct Pow;
+
+impl<T: Real> Lane<T> for Pow {
+    const ARITY: usize = 2;
+    const ODD: bool = true;
+    #[inline(always)]
+    fn full<const F: bool>(a: T, b: T, _: T) -> T {
+        a.pow_lane::<F>(b)
+    }
+    #[inline(always)]
+    fn odd(a: T, b: T) -> bool {
+        !((a >= T::MIN_NORMAL) & (a < T::INF) & (b.abs() < T::INF))
+    }
+    fn fix(a: T, b: T) -> T {
+        a.std_pow(b)
+    }
+}
+
+/// The result of a lane that was computed in `f64` along with others: an easy one gets its fast
+/// form, which in `f32` is another number, so that no result depends on the other lanes. (In `f64`
+/// the two forms agree to the bit.)
+#[inline(always)]
+fn settle<T: Real, L: Lane<T>, const F: bool>(a: T, b: T, wide: T) -> T {
+    if T::LANES == f64::LANES { wide } else { sel(L::easy(a, b), L::fast::<F>(a, b, a), wide) }
+}
+
+/// lgamma and the first two polygammas; in f64 unless the whole chunk is easy.
+macro_rules! gammas {
+    ($($name:ident, $f:ident, $asym:ident;)*) => {$(
+        pub(super) struct $name;
+        impl<T: Real> Lane<T> for $name {
+            const ARITY: usize = 1;
+            const EASY: bool = true;
+            const ODD: bool = true;
+            #[inline(always)]
+            fn full<const F: bool>(a: T, _: T, _: T) -> T {
+                let wide = T::lit(gamma::$f::<F>(a.to_f64()));
+                settle::<T, Self, F>(a, a, wide)
+            }
+            #[inline(always)]
+            fn easy(a: T, _: T) -> bool {
+                (a >= T::lit(gamma::BIG)) & (a < T::INF)
+            }
+            #[inline(always)]
+            fn fast<const F: bool>(a: T, _: T, _: T) -> T {
+                gamma::$asym::<T, F>(a)
+            }
+            #[inline(always)]
+            fn odd(a: T, _: T) -> bool {
+                !((a.to_f64() >= gamma::TINY) & (a < T::INF))
+            }
+            fn fix(a: T, _: T) -> T {
+                T::lit(scalar::$f(a.to_f64()))
+            }
+        }
+    )*};
+}
+
+gammas! {
+    Lgamma, lgamma, lgamma_asym;
+    Digamma, digamma, digamma_asym;
+    Trigamma, trigamma, trigamma_asym;
+}
+
+/// Their differences; in f64 unless the whole chunk is easy.
+macro_rules! gamma_diffs {
+    ($($name:ident, $k:literal, $f:ident, $asym:ident;)*) => {$(
+        pub(super) struct $name;
+        impl<T: Real> Lane<T> for $name {
+            const ARITY: usize = 2;
+            const EASY: bool = true;
+            const ODD: bool = true;
+            #[inline(always)]
+            fn full<const F: bool>(a: T, n: T, _: T) -> T {
+                let wide = T::lit(gamma::$f::<F>(a.to_f64(), n.to_f64()));
+                settle::<T, Self, F>(a, n, wide)
+            }
+            #[inline(always)]
+            fn easy(a: T, n: T) -> bool {
+                inside(a, n, T::lit(gamma::BIG))
+            }
+            #[inline(always)]
+            fn fast<const F: bool>(a: T, n: T, _: T) -> T {
+                gamma::$asym::<T, F>(a, a + n, n)
+            }
+            #[inline(always)]
+            fn odd(a: T, n: T) -> bool {
+                !inside(a.to_f64(), n.to_f64(), gamma::TINY)
+            }
+            fn fix(a: T, n: T) -> T {
+                T::lit(scalar::polygamma_diff($k, a.to_f64(), n.to_f64()))
+            }
+        }
+    )*};
+}
+
+gamma_diffs! {
+    LgammaDiff, 0, lgamma_diff, lgamma_diff_asym;
+    DigammaDiff, 1, digamma_diff, digamma_diff_asym;
+    TrigammaDiff, 2, trigamma_diff, trigamma_diff_asym;
+}
+
+/// Whether a and a + n are finite and at least `low`.
+#[inline(always)]
+fn inside<T: Real>(a: T, n: T, low: T) -> bool {
+    let b = a + n;
+    (a >= low) & (b >= low) & (a < T::INF) & (b < T::INF)
+}
+
+/// ψ⁽ᴷ⁾ in scalar code.
+pub(super) struct Poly<const K: u32>;
+
+impl<T: Real, const K: u32> Lane<T> for Poly<K> {
+    const ARITY: usize = 1;
+    #[inline(always)]
+    fn full<const F: bool>(a: T, _: T, _: T) -> T {
+        a
+    }
+    fn fix(a: T, _: T) -> T {
+        T::lit(scalar::polygamma(K, a.to_f64()))
+    }
+}
+
+/// ψ⁽ᴷ⁻¹⁾(a + n) − ψ⁽ᴷ⁻¹⁾(a) in scalar code.
+pub(super) struct PolyDiff<const K: u32>;
+
+impl<T: Real, const K: u32> Lane<T> for PolyDiff<K> {
+    const ARITY: usize = 2;
+    #[inline(always)]
+    fn full<const F: bool>(a: T, _: T, _: T) -> T {
+        a
+    }
+    fn fix(a: T, n: T) -> T {
+        T::lit(scalar::polygamma_diff(K, a.to_f64(), n.to_f64()))
+    }
+}

@@ -1,0 +1,244 @@
+//! Tests of the kernels: special values, extreme ranges, the basic operations, aliasing.
+
+use super::MicroOp as O;
+use super::tests::{levels, run};
+use super::{Level, MAX_ORDER, MicroOp, Real, micro};
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+/// Equal including the sign of zero, any NaN equal to any.
+fn same(x: f64, y: f64) -> bool {
+    (x.is_nan() && y.is_nan()) || (x == y && x.is_sign_negative() == y.is_sign_negative())
+}
+
+#[test]
+fn special_values() {
+    let cases: &[(MicroOp, &[f64], &[f64])] = &[
+        (O::Exp, &[0.0, -0.0, INF, -INF, NAN, 1000.0, -1000.0], &[1.0, 1.0, INF, 0.0, NAN, INF, 0.0]),
+        (O::Expm1, &[0.0, -0.0, INF, -INF, NAN, 1000.0], &[0.0, -0.0, INF, -1.0, NAN, INF]),
+        (O::Ln, &[0.0, -0.0, 1.0, INF, -INF, NAN, -1.0], &[-INF, -INF, 0.0, INF, NAN, NAN, NAN]),
+        (O::Log1p, &[0.0, -0.0, -1.0, -2.0, INF, -INF, NAN], &[0.0, -0.0, -INF, NAN, INF, NAN, NAN]),
+        (O::Softplus, &[INF, -INF, NAN, 1e30, -1e30], &[INF, 0.0, NAN, f64::NAN, 0.0]),
+        (O::Sigmoid, &[0.0, INF, -INF, NAN, 1e30, -1e30], &[0.5, 1.0, 0.0, NAN, 1.0, 0.0]),
+        (O::Tanh, &[0.0, -0.0, INF, -INF, NAN, 1e30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (O::Sin, &[0.0, -0.0, INF, -INF, NAN], &[0.0, -0.0, NAN, NAN, NAN]),
+        (O::Cos, &[0.0, -0.0, INF, -INF, NAN], &[1.0, 1.0, NAN, NAN, NAN]),
+        (O::Erf, &[0.0, -0.0, INF, -INF, NAN, 30.0], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (O::Sign, &[0.0, -0.0, INF, -3.0, NAN, 1e-30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (
+            O::Floor,
+            &[0.0, -0.0, -0.5, 2.5, -2.5, 3.0, -3.0, INF, -INF, NAN, 1e30, 0.999],
+            &[0.0, -0.0, -1.0, 2.0, -3.0, 3.0, -3.0, INF, -INF, NAN, f64::NAN, 0.0],
+        ),
+        (O::Lgamma, &[0.0, -0.0, -1.0, -7.0, INF, -INF, NAN], &[INF, INF, INF, INF, INF, INF, NAN]),
+        (O::Polygamma(0), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[-INF, INF, NAN, INF, NAN, NAN]),
+        (O::Polygamma(1), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[INF, INF, INF, 0.0, NAN, NAN]),
+        (O::Polygamma(2), &[0.0, -1.0, INF, -INF, NAN], &[-INF, NAN, -0.0, NAN, NAN]),
+        (O::Polygamma(3), &[0.0, -1.0, INF, -INF, NAN], &[INF, INF, 0.0, NAN, NAN]),
+    ];
+    for level in levels() {
+        for &(op, x, want) in cases {
+            let (r64, r32) = (run::<f64>(level, op, x, &[], &[]), run::<f32>(level, op, x, &[], &[]));
+            for i in 0..x.len() {
+                // 1e30 maps to itself, but not to the same number in both types.
+                let large = x[i] == 1e30 && want[i].is_nan();
+                let (w64, w32) = if large { (1e30, f64::from(1e30f32)) } else { (want[i], want[i]) };
+                assert!(same(r64[i], w64), "{level:?} {op:?}({}) = {}", x[i], r64[i]);
+                assert!(same(r32[i], w32), "{level:?} f32 {op:?}({}) = {}", x[i], r32[i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn f64_ranges() {
+    let lo = 5e-324;
+    let cases: &[(MicroOp, f64, f64, f64)] = &[
+        (O::Exp, -745.0, 0.0, lo),
+        (O::Exp, -720.0, 0.0, f64::exp(-720.0)),
+        (O::Exp, 709.7, 0.0, 1.6549840276802644e308),
+        (O::Expm1, 709.7, 0.0, 1.6549840276802644e308),
+        (O::Ln, lo, 0.0, -744.4400719213812),
+        (O::Ln, f64::MAX, 0.0, 709.782712893384),
+        (O::Log1p, f64::MAX, 0.0, 709.782712893384),
+        (O::Softplus, -740.0, 0.0, f64::exp(-740.0)),
+        (O::Sigmoid, -740.0, 0.0, f64::exp(-740.0)),
+        (O::Lgamma, 1e-300, 0.0, 690.7755278982137),
+        (O::Lgamma, lo, 0.0, 744.4400719213812),
+        (O::Lgamma, 1e300, 0.0, 6.897755278982137e302),
+        (O::Lgamma, f64::MAX, 0.0, INF),
+        (O::Polygamma(0), 1e-300, 0.0, -1e300),
+        (O::Polygamma(0), f64::MAX, 0.0, 709.782712893384),
+        (O::Polygamma(1), 1e-300, 0.0, INF),
+        (O::Polygamma(1), 1e-150, 0.0, 1e300),
+        (O::Polygamma(1), 1e300, 0.0, 1e-300),
+        (O::PolygammaDiff(0), 1e300, 3.0, 3.0 * 690.7755278982137),
+        (O::PolygammaDiff(0), f64::MAX, 3.0, 3.0 * 709.782712893384),
+        (O::PolygammaDiff(0), 1e300, 1e-20, 690.7755278982137e-20),
+        (O::PolygammaDiff(0), 1e-300, 1.0, -690.7755278982137),
+        (O::PolygammaDiff(0), 1e-300, 1e-300, -std::f64::consts::LN_2),
+        (O::PolygammaDiff(0), 1e-250, 1e-250, -std::f64::consts::LN_2),
+        (O::PolygammaDiff(0), 0.5, 1e300, 6.897755278982137e302),
+        (O::PolygammaDiff(1), 1e300, 1e300, std::f64::consts::LN_2),
+        (O::PolygammaDiff(1), 1e-300, 1e-300, 5e299),
+        (O::PolygammaDiff(1), 1e-200, 1e-200, 5e199),
+        (O::PolygammaDiff(1), 1e-200, 1e10, 1e200),
+        (O::PolygammaDiff(2), 1e-100, 1e-100, -0.75e200),
+        (O::PolygammaDiff(2), 1e-100, 1e10, -1e200),
+        (O::PolygammaDiff(2), 1e150, 1e150, -5e-151),
+    ];
+    for level in levels() {
+        for &(op, a, b, want) in cases {
+            let got = run::<f64>(level, op, &[a], &[b], &[])[0];
+            let ok = got == want || (got - want).abs() <= (1e-14 * want.abs()).max(5e-324);
+            assert!(ok, "{level:?} {op:?}({a:e}, {b:e}) = {got:e}, not {want:e}");
+        }
+    }
+}
+
+#[test]
+fn f32_ranges() {
+    let ln = |x: f32| f64::from(x).ln();
+    let cases: &[(MicroOp, f32, f32, f64)] = &[
+        (O::Exp, -103.0, 0.0, f64::exp(-103.0)),
+        (O::Ln, 1e-45, 0.0, ln(1e-45)),
+        (O::Log1p, f32::MAX, 0.0, ln(f32::MAX)),
+        (O::Lgamma, 1e-45, 0.0, -ln(1e-45)),
+        (O::Lgamma, 1e38, 0.0, INF),
+        (O::Polygamma(0), f32::MAX, 0.0, ln(f32::MAX)),
+        (O::Polygamma(0), 1e-38, 0.0, -1e38),
+        (O::Polygamma(1), 1e-30, 0.0, INF),
+        (O::Polygamma(1), 1e37, 0.0, 1e-37),
+        (O::PolygammaDiff(0), 1e38, 3.0, 3.0 * ln(1e38)),
+        (O::PolygammaDiff(0), 1e30, 1e-10, 1e-10 * ln(1e30)),
+        (O::PolygammaDiff(0), 1e-30, 1e-30, -std::f64::consts::LN_2),
+        (O::PolygammaDiff(1), 1e38, 1e38, std::f64::consts::LN_2),
+        (O::PolygammaDiff(2), 1e18, 1e18, -5e-19),
+        (O::Pow, 1e-40, 0.5, f64::from(1e-40f32).sqrt()),
+    ];
+    for level in levels() {
+        for &(op, a, b, want) in cases {
+            let got = run::<f32>(level, op, &[a.into()], &[b.into()], &[])[0];
+            let ok = got == want || (got - want).abs() <= (5e-7 * want.abs()).max(1.5e-45);
+            assert!(ok, "{level:?} {op:?}({a:e}, {b:e}) = {got:e}, not {want:e}");
+        }
+    }
+}
+
+#[test]
+fn diff_edges() {
+    for level in levels() {
+        for k in 0..=4 {
+            let a = [1e-300, 0.3, 1.0, 7.5, 8.0, 40.0, 1e26, 1e300];
+            let r = run::<f64>(level, O::PolygammaDiff(k), &a, &[0.0; 8], &[]);
+            assert!(r.iter().all(|x| *x == 0.0), "{level:?} {k}: {r:?}");
+        }
+        // Outside a > 0, a + n > 0: the plain difference.
+        let r = run::<f64>(level, O::PolygammaDiff(0), &[2.5, -1.5, NAN, 1.0, INF], &[-3.0, 1.0, 1.0, NAN, 2.0], &[]);
+        assert!((r[0] - (1.2655121234846454 - 0.2846828704729192)).abs() < 1e-14, "{r:?}");
+        assert!((r[1] - (1.2655121234846454 - 0.860_047_015_376_481)).abs() < 1e-14, "{r:?}");
+        assert!(r[2].is_nan() && r[3].is_nan() && r[4] == INF, "{r:?}");
+    }
+}
+
+#[test]
+fn basics() {
+    let a = [1.5, -2.0, 0.0, 4.0, NAN, 3.0, INF, -0.0];
+    let b = [0.5, -2.0, 1.0, -4.0, 1.0, NAN, 2.0, 5.0];
+    let c = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    let sel = |x: bool| if x { 1.0 } else { 0.0 };
+    type Scalar = Box<dyn Fn(f64, f64, f64) -> f64>;
+    let ops: Vec<(MicroOp, Scalar)> = vec![
+        (O::Neg, Box::new(|a, _, _| -a)),
+        (O::Recip, Box::new(|a, _, _| 1.0 / a)),
+        (O::Square, Box::new(|a, _, _| a * a)),
+        (O::Sqrt, Box::new(|a, _, _| a.sqrt())),
+        (O::Abs, Box::new(|a, _, _| a.abs())),
+        (O::Add, Box::new(|a, b, _| a + b)),
+        (O::Sub, Box::new(|a, b, _| a - b)),
+        (O::Mul, Box::new(|a, b, _| a * b)),
+        (O::Div, Box::new(|a, b, _| a / b)),
+        (O::Min, Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.min(b) })),
+        (O::Max, Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.max(b) })),
+        (O::Pow, Box::new(|a, b, _| a.powf(b))),
+        (O::Lt, Box::new(move |a, b, _| sel(a < b))),
+        (O::Le, Box::new(move |a, b, _| sel(a <= b))),
+        (O::Eq, Box::new(move |a, b, _| sel(a == b))),
+        (O::MulAdd, Box::new(|a, b, c| a * b + c)),
+        (O::Select, Box::new(|a, b, c| if a != 0.0 { b } else { c })),
+    ];
+    for level in levels() {
+        for (op, f) in &ops {
+            let (r64, r32) = (run::<f64>(level, *op, &a, &b, &c), run::<f32>(level, *op, &a, &b, &c));
+            for i in 0..8 {
+                let want = f(a[i], b[i], c[i]);
+                assert!(same(r64[i], want), "{level:?} {op:?} {i}: {} not {want}", r64[i]);
+                let near = same(r32[i], want) || (r32[i] - want).abs() <= 1.2e-7 * want.abs();
+                assert!(near, "{level:?} f32 {op:?} {i}: {} not {want}", r32[i]);
+            }
+        }
+    }
+}
+
+/// The result written over an operand is the one written elsewhere, at any length.
+fn in_place<T: Real>() {
+    let ops = [
+        O::Exp,
+        O::Softplus,
+        O::Lgamma,
+        O::Polygamma(2),
+        O::Sin,
+        O::Add,
+        O::Pow,
+        O::MulAdd,
+        O::Select,
+        O::PolygammaDiff(0),
+        O::PolygammaDiff(1),
+    ];
+    for level in levels() {
+        for op in ops {
+            for n in [T::LANES, 3 * T::LANES, 128 + T::LANES] {
+                let v = |s: usize| -> Vec<T> { (0..n).map(|i| T::lit(((i * s) % 97) as f64 * 0.25 - 1.0)).collect() };
+                let x = [v(31), v(17), v(5)];
+                let f = micro::<T>(level, op);
+                let mut want = v(1);
+                // SAFETY: n elements each, a multiple of LANES, at a level the processor has.
+                unsafe { f(want.as_mut_ptr(), x[0].as_ptr(), x[1].as_ptr(), x[2].as_ptr(), n) };
+                for k in 0..3 {
+                    let mut y = x.clone();
+                    let mut p = y.each_mut().map(|v| v.as_mut_ptr());
+                    if k > 0 && matches!(op, O::Exp | O::Softplus | O::Lgamma | O::Polygamma(2) | O::Sin) {
+                        p[1] = std::ptr::null_mut();
+                        p[2] = std::ptr::null_mut();
+                        p[k] = p[0];
+                    }
+                    // SAFETY: as above; dst is one of the operands, and unused ones are null.
+                    unsafe { f(p[k], p[0], p[1], p[2], n) };
+                    let got = if p[k] == p[0] { &y[0] } else { &y[k] };
+                    let bits = |v: &[T]| v.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(got), bits(&want), "{level:?} {op:?} over operand {k}, n {n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn in_place_f32() {
+    in_place::<f32>();
+}
+
+#[test]
+fn in_place_f64() {
+    in_place::<f64>();
+}
+
+#[test]
+fn orders_exist() {
+    for k in 0..=MAX_ORDER {
+        let p = run::<f64>(Level::Baseline, O::Polygamma(k), &[2.5], &[], &[])[0];
+        let d = run::<f64>(Level::Baseline, O::PolygammaDiff(k + u32::from(k < MAX_ORDER)), &[2.5], &[0.5], &[])[0];
+        assert!(p.is_finite() && d.is_finite());
+    }
+}
