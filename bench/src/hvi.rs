@@ -30,6 +30,9 @@ pub fn leapfrog<'g>(
     leapfrogs: usize,
 ) -> Result<(Point<'g>, Expr<'g>)> {
     let mut at = start;
+    if leapfrogs == 0 {
+        return Ok((at, v));
+    }
     v = v + eps * 0.5 * at.gradient;
     for i in 0..leapfrogs {
         at = point(target, at.z + eps / mass * v)?;

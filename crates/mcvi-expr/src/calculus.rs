@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::Expr;
-use crate::ops::Vjp;
+use crate::ops::{Vjp, accumulate};
 use std::collections::BTreeMap;
 
 /// Derivatives of the scalar `y` with respect to each of `wrt`, as expressions that can be differentiated again.
@@ -64,7 +64,7 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
             }
             debug_assert_eq!(ct.shape(), arg.shape(), "rule of {}", out.op().name());
             // Sums are formed as contributions arrive: nothing waits, and products can accumulate in place.
-            let sum = pending.get(&arg.id()).map_or(ct, |earlier| *earlier + ct);
+            let sum = pending.get(&arg.id()).map_or(ct, |earlier| accumulate(*earlier, ct));
             pending.insert(arg.id(), sum);
         }
     }

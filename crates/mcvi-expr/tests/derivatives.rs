@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{array, assert_close, differentiates, evaluate, irregular, value, weights};
+use common::{array, assert_close, check_derivatives, differentiates, evaluate, irregular, value, weights};
 use mcvi_expr::{Array, DType, Expr, External, Graph, grad};
 use std::ops::Range;
 use std::sync::Arc;
@@ -401,4 +401,17 @@ fn a_derivative_can_be_asked_in_a_node_that_is_no_input_and_in_one_without_influ
     assert_close(&d[0].to_f64(), &[6.0 * 0.5f64.exp(), 6.0 * 1.5f64.exp()], 1e-14);
     assert_eq!(d[1].to_f64(), [0.0, 0.0]);
     assert_eq!(d[2].to_f64(), [1.0]);
+}
+
+#[test]
+fn the_comparison_with_finite_differences_notices_a_wrong_derivative() {
+    let x = [array(3, [0.3, -1.2, 2.0])];
+    let first = check_derivatives(&x, |x| x[0].exp() + x[0].stop_gradient() * 1e-5).unwrap_err();
+    assert!(first.to_string().contains("first derivative"), "{first}");
+    let second = check_derivatives(&x, |x| {
+        // The value of x³ with the right first and a wrong second derivative.
+        let (x, fixed) = (x[0], x[0].stop_gradient());
+        x * fixed.square() * 3.0 - fixed.powf(3.0) * 2.0
+    });
+    assert!(second.unwrap_err().to_string().contains("second derivative"));
 }

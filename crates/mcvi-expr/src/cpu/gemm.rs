@@ -1,11 +1,13 @@
-//! Matrix products: the `gemm` crate for blocks of the result, plain loops for tiny ones.
+//! Matrix products: blocks of the result for the threads to share, plain loops for tiny ones.
 
 use super::arena::Arena;
+use super::micro::Level;
+use super::product::{Block, multiply};
 use super::sources::Float;
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{MatMul, Place};
 
-/// Below this many multiplications a call to `gemm` costs more than the product.
+/// Below this many multiplications blocks cost more than they gain.
 const TINY: usize = 2048;
 
 pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
@@ -24,8 +26,8 @@ pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
     if work * m.items.len() <= TINY {
         return Box::new(Tiny { product, items: m.items.clone() });
     }
-    let (rows, columns) = if work < 100_000 { (m.m, m.n) } else { blocks::<T>(m.m, m.n, m.k) };
-    Box::new(Blocked { product, items: m.items.clone(), rows, columns })
+    let (rows, columns) = if work < 100_000 { (m.m, m.n) } else { blocks::<T>(m.m, m.n, m.k, m.b_strides.1 != 1) };
+    Box::new(Blocked { product, items: m.items.clone(), rows, columns, level: layout.level })
 }
 
 struct Product<T> {
@@ -40,20 +42,20 @@ struct Product<T> {
     accumulate: bool,
 }
 
-/// Block sizes that keep `gemm` at full speed (whole vectors of columns, as measured) and share well among 2, 4 or 8
-/// threads. They depend on the shape alone.
-fn blocks<T: Float>(m: usize, n: usize, k: usize) -> (usize, usize) {
+/// Block sizes that fill the kernel's registers and share well among 2, 4 or 8 threads. They depend on the shape alone.
+fn blocks<T: Float>(m: usize, n: usize, k: usize, transposed: bool) -> (usize, usize) {
     let vector = T::LANES;
-    let flop_ns = 2.0 * size_of::<T>() as f64 / 4.0 / 100.0;
+    let flop_ns = 2.0 * size_of::<T>() as f64 / 4.0 / 112.0;
+    // Nanoseconds to fetch an element of b, or to transpose it.
+    let fetch_ns = if transposed { 0.12 } else { 0.03 };
     let mut best = (f64::INFINITY, (m, n));
-    for row_parts in 1..=m.div_ceil(96) {
-        let rows = m.div_ceil(row_parts).next_multiple_of(4).min(m);
-        for vectors in 2..=n.div_ceil(vector).min(24) {
-            let columns = (vectors * vector).min(n);
-            // Time of a tile: its products, packing both operands, the call.
+    for row_parts in 1..=m.div_ceil(24).min(16) {
+        let rows = m.div_ceil(row_parts).next_multiple_of(8).min(m);
+        for strips in 1..=n.div_ceil(3 * vector).min(16) {
+            let columns = (strips * 3 * vector).min(n);
             let time = |r: usize, c: usize| {
                 let padded = c.next_multiple_of(vector);
-                (r * padded * k) as f64 * flop_ns + (r * k + padded * k) as f64 * 0.06 + 300.0
+                (r * padded * k) as f64 * flop_ns + (padded * k) as f64 * fetch_ns + 150.0
             };
             let mut tiles = vec![];
             for r in (0..m).step_by(rows) {
@@ -77,8 +79,9 @@ fn blocks<T: Float>(m: usize, n: usize, k: usize) -> (usize, usize) {
     best.1
 }
 
-/// A product cut into blocks, each one call to `gemm`.
+/// A product cut into blocks.
 struct Blocked<T> {
+    level: Level,
     product: Product<T>,
     items: Vec<(usize, usize)>,
     rows: usize,
@@ -95,41 +98,32 @@ impl<T: Float> Job for Blocked<T> {
         (p.m * p.n * p.k * self.items.len()) as f64 * 2.0 * size_of::<T>() as f64 / 4.0 / 100.0
     }
 
-    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
+    fn scratch(&self) -> usize {
+        T::SCRATCH * size_of::<T>()
+    }
+
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
         let p = &self.product;
         let across = p.n.div_ceil(self.columns);
         let down = p.m.div_ceil(self.rows);
         let (item, row, column) = (tile / (across * down), tile / across % down, tile % across);
         let (row, column) = (row * self.rows, column * self.columns);
-        let (m, n) = (self.rows.min(p.m - row), self.columns.min(p.n - column));
         let (a_first, b_first) = self.items[item];
-        let one = T::of(1.0);
         // SAFETY: the strides describe matrices inside complete buffers, and the tile owns its block of the result.
         unsafe {
-            let a = ctx.ptr(p.a).add(a_first).offset(row as isize * p.a_strides.0);
-            let b = ctx.ptr(p.b).add(b_first).offset(column as isize * p.b_strides.1);
-            let to = ctx.ptr(p.to).add((item * p.m + row) * p.n + column);
-            gemm::gemm(
-                m,
-                n,
-                p.k,
-                to,
-                1,
-                p.n as isize,
-                p.accumulate,
-                a,
-                p.a_strides.1,
-                p.a_strides.0,
-                b,
-                p.b_strides.1,
-                p.b_strides.0,
-                one,
-                one,
-                false,
-                false,
-                false,
-                gemm::Parallelism::None,
-            );
+            let block = Block {
+                m: self.rows.min(p.m - row),
+                n: self.columns.min(p.n - column),
+                k: p.k,
+                a: ctx.ptr(p.a).add(a_first).offset(row as isize * p.a_strides.0),
+                a_strides: p.a_strides,
+                b: ctx.ptr(p.b).add(b_first).offset(column as isize * p.b_strides.1),
+                b_strides: p.b_strides,
+                to: ctx.ptr(p.to).add((item * p.m + row) * p.n + column),
+                to_row: p.n as isize,
+                accumulate: p.accumulate,
+            };
+            multiply(self.level, &block, scratch.bytes().as_mut_ptr().cast());
         }
     }
 }

@@ -1,18 +1,22 @@
 //! Convolutions (as matrix products over unrolled patches) and resizing.
 
 use super::arena::Arena;
+use super::micro::Level;
+use super::product::{Block, multiply};
 use super::sources::Float;
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel};
 
 pub(super) fn conv<T: Float>(c: &Conv, layout: &Layout<'_>) -> Box<dyn Job> {
-    Box::new(ConvJob { c: c.clone(), from: [layout.at::<T>(c.from[0]), layout.at(c.from[1])], to: layout.at(c.to) })
+    let from = [layout.at::<T>(c.from[0]), layout.at(c.from[1])];
+    Box::new(ConvJob { c: c.clone(), from, to: layout.at(c.to), level: layout.level })
 }
 
 struct ConvJob<T> {
     c: Conv,
     from: [At<T>; 2],
     to: At<T>,
+    level: Level,
 }
 
 impl<T: Float> ConvJob<T> {
@@ -73,31 +77,6 @@ impl<T: Float> ConvJob<T> {
     }
 }
 
-/// `to[m, n] (+)= a[m, k] b[k, n]`, each with its (row, column) strides; `to` is row-major.
-///
-/// # Safety
-/// The pointers must be valid for the matrices described.
-#[expect(clippy::too_many_arguments, reason = "three matrices with their extents")]
-unsafe fn multiply<T: Float>(
-    (m, n, k): (usize, usize, usize),
-    to: *mut T,
-    accumulate: bool,
-    a: *const T,
-    a_strides: (usize, usize),
-    b: *const T,
-    b_strides: (usize, usize),
-    one: T,
-) {
-    let (ars, acs, brs, bcs) = (a_strides.0 as isize, a_strides.1 as isize, b_strides.0 as isize, b_strides.1 as isize);
-    let none = gemm::Parallelism::None;
-    // SAFETY: promised by the caller.
-    unsafe {
-        gemm::gemm(
-            m, n, k, to, 1, n as isize, accumulate, a, acs, ars, b, bcs, brs, one, one, false, false, false, none,
-        );
-    }
-}
-
 impl<T: Float> Job for ConvJob<T> {
     fn tiles(&self) -> usize {
         self.c.x[0].div_ceil(IMAGES_PER_TILE)
@@ -110,7 +89,7 @@ impl<T: Float> Job for ConvJob<T> {
 
     fn scratch(&self) -> usize {
         let (rows, pixels) = self.patches();
-        rows * pixels * size_of::<T>()
+        (rows * pixels + T::SCRATCH) * size_of::<T>()
     }
 
     unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
@@ -120,29 +99,38 @@ impl<T: Float> Job for ConvJob<T> {
         let result = outputs * pixels;
         let first = tile * IMAGES_PER_TILE;
         let last = (first + IMAGES_PER_TILE).min(self.c.x[0]);
-        let one = T::of(1.0);
-        // SAFETY: scratch holds the patches of one image; the plan's extents describe complete buffers, and the tile
-        // owns its images of the result, or its own partial sum of the filters.
+        // SAFETY: scratch holds the patches of one image and what a product needs; the plan's extents describe complete
+        // buffers, and the tile owns its images of the result, or its own partial sum of the filters.
         unsafe {
-            let patches = std::slice::from_raw_parts_mut(scratch.bytes().as_mut_ptr().cast::<T>(), rows * pixels);
+            let patches = scratch.bytes().as_mut_ptr().cast::<T>();
+            let rest = patches.add(rows * pixels);
             let (left, right, to) = (ctx.ptr(self.from[0]), ctx.ptr(self.from[1]), ctx.ptr(self.to));
+            let multiply = |m, n, k, a: *mut T, a_strides, b: *mut T, b_strides, to, accumulate| {
+                let (a, b, to_row) = (a.cast_const(), b.cast_const(), n as isize);
+                multiply(self.level, &Block { m, n, k, a, a_strides, b, b_strides, to, to_row, accumulate }, rest);
+            };
+            let (tall, wide) = (rows as isize, pixels as isize);
+            let unroll = |i: usize| {
+                let image = std::slice::from_raw_parts(left.add(i * image), image);
+                self.unroll(image, std::slice::from_raw_parts_mut(patches, rows * pixels));
+            };
             for i in first..last {
                 match self.c.part {
                     ConvPart::Output => {
-                        self.unroll(std::slice::from_raw_parts(left.add(i * image), image), patches);
-                        let size = (outputs, pixels, rows);
-                        multiply(size, to.add(i * result), false, right, (rows, 1), patches.as_ptr(), (pixels, 1), one);
+                        unroll(i);
+                        let to = to.add(i * result);
+                        multiply(outputs, pixels, rows, right, (tall, 1), patches, (wide, 1), to, false);
                     }
                     ConvPart::Input => {
-                        let (y, size) = (left.add(i * result), (rows, pixels, outputs));
-                        multiply(size, patches.as_mut_ptr(), false, right, (1, rows), y, (pixels, 1), one);
-                        self.roll(patches, std::slice::from_raw_parts_mut(to.add(i * image), image));
+                        let y = left.add(i * result);
+                        multiply(rows, pixels, outputs, right, (1, tall), y, (wide, 1), patches, false);
+                        let to = std::slice::from_raw_parts_mut(to.add(i * image), image);
+                        self.roll(std::slice::from_raw_parts(patches, rows * pixels), to);
                     }
                     ConvPart::Weight => {
-                        self.unroll(std::slice::from_raw_parts(left.add(i * image), image), patches);
-                        let (y, size) = (right.add(i * result), (outputs, rows, pixels));
-                        let to = to.add(tile * outputs * rows);
-                        multiply(size, to, i > first, y, (pixels, 1), patches.as_ptr(), (1, pixels), one);
+                        unroll(i);
+                        let (y, to) = (right.add(i * result), to.add(tile * outputs * rows));
+                        multiply(outputs, rows, pixels, y, (wide, 1), patches, (1, wide), to, i > first);
                     }
                 }
             }

@@ -197,8 +197,16 @@ impl<T: Float> MapJob<T> {
         let mut stores: Vec<Store<T>> = vec![];
         for store in &map.stores {
             let slot = slot_of(store.value);
-            let read_here = map.loads.iter().any(|l| l.place.buf == store.to.buf);
-            let direct = matches!(store.value, Value::Op(_)) && !read_here && stores.iter().all(|s| s.slot != slot);
+            let direct = match store.value {
+                // Computing in place must not change what a later instruction reads.
+                Value::Op(at) => map.loads.iter().enumerate().all(|(i, load)| {
+                    let last = map.ops.iter().rposition(|op| op.args.contains(&Value::Load(i)));
+                    let same = load.place == store.to && load.is_contiguous();
+                    load.place.buf != store.to.buf || (same && last.is_none_or(|last| last <= at))
+                }),
+                _ => false,
+            };
+            let direct = direct && stores.iter().all(|s| s.slot != slot);
             stores.push(Store { slot, to: layout.at(store.to), direct });
         }
         let reduces = map

@@ -9,7 +9,7 @@ use crate::plan::Kernel;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The arithmetic that kernels without a vector form need.
-pub(super) trait Float: Real + super::copy::Convert {
+pub(super) trait Float: Real + super::copy::Convert + super::product::Multiply {
     fn of(x: f64) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;

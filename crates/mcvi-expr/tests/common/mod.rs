@@ -197,7 +197,7 @@ pub fn differentiates(inputs: &[(&[usize], Range<f64>)], f: impl for<'a, 'g> Fn(
     let arrays = points.prop_map(|point| {
         point.into_iter().zip(inputs).map(|(data, (shape, _))| array(*shape, data)).collect::<Vec<Array>>()
     });
-    if let Err(fault) = runner(6).run(&arrays, |values| check_derivatives(&values, &f)) {
+    if let Err(fault) = runner(8).run(&arrays, |values| check_derivatives(&values, &f)) {
         panic!("{fault}");
     }
 }
