@@ -52,9 +52,14 @@ element!(f32, F32; f64, F64; i32, I32);
 
 impl Array {
     /// An array from its shape and its elements in row-major order.
+    #[track_caller]
     pub fn new<T: Element>(shape: impl Into<Shape>, data: impl Into<Vec<T>>) -> Result<Self> {
         let (shape, data) = (shape.into(), data.into());
-        if shape.defect().is_some() || shape.size() != data.len() {
+        if let Some(defect) = shape.defect() {
+            let (why, at) = (defect.to_owned(), std::panic::Location::caller());
+            return Err(Error::Argument { op: "array", shape, why, at });
+        }
+        if shape.size() != data.len() {
             return Err(Error::Length { shape, len: data.len() });
         }
         Ok(Array { shape, data: T::wrap(data) })

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 /// Derivatives of the scalar `y` with respect to each of `wrt`, as expressions that can be differentiated again.
 ///
 /// `wrt` may be any nodes, not only inputs. Where `y` does not depend on one, its derivative is zero.
+#[track_caller]
 pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
-    let graph = y.graph();
+    let (graph, at) = (y.graph(), std::panic::Location::caller());
     for e in std::iter::once(&y).chain(wrt) {
         if let Some(error) = e.error() {
             return Err(error);
         }
         if !std::ptr::eq(e.graph(), graph) {
-            let at = std::panic::Location::caller();
             return Err(Error::ForeignGraph { op: "grad", at });
         }
         if !e.dtype().is_float() {
@@ -36,7 +36,10 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
         depends[i] = depends[i]
             || graph
                 .expr(crate::graph::NodeId(i as u32))
-                .with_node(|n| n.op.carries_gradient() && n.args.iter().any(|a| depends[a.index()]));
+                // Integers change in jumps.
+                .with_node(|n| {
+                    n.dtype.is_float() && n.op.carries_gradient() && n.args.iter().any(|a| depends[a.index()])
+                });
     }
 
     // Operands precede their users, so descending order visits a node after everything that uses it.

@@ -374,9 +374,7 @@ fn external_functions_differentiate_twice() {
 fn third_derivatives_match_known_formulas() {
     let points = [0.4, 1.3, 2.7];
     let third = |f: &dyn for<'g> Fn(Expr<'g>) -> Expr<'g>| {
-        value(&[array(3, points)], |x| {
-            (0..3).fold(f(x[0]), |y, _| grad(y.sum_all(), x).unwrap()[0])
-        })
+        value(&[array(3, points)], |x| (0..3).fold(f(x[0]), |y, _| grad(y.sum_all(), x).unwrap()[0]))
     };
     assert_close(&third(&|x| x.exp()), &points.map(f64::exp), 1e-14);
     assert_close(&third(&|x| x.powf(5.0)), &points.map(|x| 60.0 * x * x), 1e-13);

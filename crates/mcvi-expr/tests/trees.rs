@@ -13,7 +13,19 @@ const SHAPES: [&[usize]; 4] = [&[3, 4], &[4], &[3, 1], &[]];
 
 /// Smooth functions of one number, none of which grows fast.
 const FUNCTIONS: [&str; 13] = [
-    "tanh", "sigmoid", "softplus", "sin", "cos", "erf", "bell", "root", "log", "recip", "lgamma", "power", "log_sigmoid",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "sin",
+    "cos",
+    "erf",
+    "bell",
+    "root",
+    "log",
+    "recip",
+    "lgamma",
+    "power",
+    "log_sigmoid",
 ];
 
 /// Functions of one array that mix the elements of its last axis.
@@ -197,7 +209,7 @@ fn narrow(shape: &[usize], table: &[[f64; 4]; 3]) -> Vec<f64> {
 
 #[test]
 fn random_expressions_have_the_values_of_a_plain_interpreter() {
-    let outcome = runner(200).run(&(tree(), inputs()), |(tree, x)| {
+    let outcome = runner(200 * 100).run(&(tree(), inputs()), |(tree, x)| {
         let (shape, table) = tree.interpret(&x);
         assert_close(&value(&x, |x| tree.build(x)), &narrow(shape, &table), 1e-11);
         Ok(())
@@ -207,18 +219,69 @@ fn random_expressions_have_the_values_of_a_plain_interpreter() {
 
 #[test]
 fn random_expressions_differentiate_twice() {
-    let outcome = runner(60).run(&(tree(), inputs()), |(tree, x)| check_derivatives(&x, |x| tree.build(x)));
+    let outcome = runner(60 * 100).run(&(tree(), inputs()), |(tree, x)| check_derivatives(&x, |x| tree.build(x)));
     outcome.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
 #[test]
 fn several_expressions_in_one_program_have_the_values_they_have_alone() {
     let trees = vec(tree(), 5);
-    let outcome = runner(40).run(&(trees, inputs()), |(trees, x)| {
+    let outcome = runner(40 * 100).run(&(trees, inputs()), |(trees, x)| {
         let together = common::evaluate(&x, |x| trees.iter().map(|t| t.build(x)).collect());
         for (tree, got) in trees.iter().zip(together) {
             let (shape, table) = tree.interpret(&x);
             assert_close(&got.to_f64(), &narrow(shape, &table), 1e-11);
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|fault| panic!("{fault}"));
+}
+
+#[test]
+fn states_updated_by_random_expressions_see_only_old_states() {
+    let outcome = runner(100 * 100).run(&(vec(tree(), 6), inputs()), |(trees, start)| {
+        let graph = mcvi_expr::Graph::new();
+        let states: Vec<Expr<'_>> =
+            start.iter().enumerate().map(|(i, value)| graph.state(&format!("s{i}"), value.clone())).collect();
+        // Each state becomes the hyperbolic tangent of an expression, or half of itself where no shape leads to its own.
+        let fits = |from: &[usize], to: &[usize]| match (from, to) {
+            ([3, 4], to) => to == [3, 4],
+            ([4], to) => to.last() == Some(&4),
+            ([3, 1], to) => to.len() == 2,
+            _ => true,
+        };
+        let mut builder = graph.program();
+        for (k, tree) in trees.iter().enumerate() {
+            let value = tree.build(&states);
+            match states.get(k) {
+                Some(state) if fits(value.shape().dims(), SHAPES[k]) => {
+                    builder = builder.update(*state, value.tanh().broadcast_to(SHAPES[k]));
+                }
+                Some(state) => builder = builder.update(*state, *state * 0.5),
+                None => builder = builder.output(&format!("y{k}"), value),
+            }
+        }
+        let mut program = builder.threads(1).compile().expect("well formed");
+        let mut expected = start;
+        for _ in 0..3 {
+            program.run(1).expect("the program runs");
+            for (k, tree) in trees.iter().enumerate().skip(4) {
+                let (shape, table) = tree.interpret(&expected);
+                let got = program.output(&format!("y{k}")).expect("it ran").to_f64();
+                assert_close(&got, &narrow(shape, &table), 1e-10);
+            }
+            let next = |(k, tree): (usize, &Tree)| {
+                let (shape, table) = tree.interpret(&expected);
+                match fits(shape, SHAPES[k]) {
+                    true => array(SHAPES[k], narrow(SHAPES[k], &table.map(|row| row.map(f64::tanh)))),
+                    false => array(SHAPES[k], expected[k].to_f64().iter().map(|x| x * 0.5).collect::<Vec<_>>()),
+                }
+            };
+            expected = trees[..4].iter().enumerate().map(next).collect();
+            for (name, got) in program.states() {
+                let k: usize = name[1..].parse().expect("s0 to s3");
+                assert_close(&got.to_f64(), &expected[k].to_f64(), 1e-10);
+            }
         }
         Ok(())
     });

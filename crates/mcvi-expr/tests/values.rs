@@ -39,11 +39,15 @@ fn elementwise_functions_agree_with_the_standard_library() {
     agrees(|x| x.powf(-2.0), |x| x.powi(-2), &POINTS);
     agrees(|x| x.powf(0.3), |x| x.powf(0.3), &POINTS[5..]);
     agrees(|x| x.min(0.5) + x.max(-0.5), |x| x.min(0.5) + x.max(-0.5), &POINTS);
-    agrees(|x| x.lt(0.7) + x.le(0.7) * 2.0 + x.gt(0.7) * 4.0, |x| match x {
-        x if x < 0.7 => 3.0,
-        x if x > 0.7 => 4.0,
-        _ => 2.0,
-    }, &POINTS);
+    agrees(
+        |x| x.lt(0.7) + x.le(0.7) * 2.0 + x.gt(0.7) * 4.0,
+        |x| match x {
+            x if x < 0.7 => 3.0,
+            x if x > 0.7 => 4.0,
+            _ => 2.0,
+        },
+        &POINTS,
+    );
     agrees(|x| x.ge(1.0) + x.eq(1.0) * 2.0, |x| f64::from(x >= 1.0) + 2.0 * f64::from(x == 1.0), &POINTS);
 }
 
@@ -85,8 +89,7 @@ fn reductions_agree_with_loops() {
     let data = irregular(60, 3);
     let x = [array([3, 4, 5], data.clone())];
     let at = |i: usize, j: usize, k: usize| data[(i * 4 + j) * 5 + k];
-    let middle: Vec<f64> =
-        (0..15).map(|r| (0..4).map(|j| at(r / 5, j, r % 5)).sum()).collect();
+    let middle: Vec<f64> = (0..15).map(|r| (0..4).map(|j| at(r / 5, j, r % 5)).sum()).collect();
     assert_close(&value(&x, |x| x[0].sum(&[1])), &middle, 1e-14);
     let outer: Vec<f64> = (0..4).map(|j| (0..15).map(|r| at(r / 5, j, r % 5)).sum::<f64>() / 15.0).collect();
     assert_close(&value(&x, |x| x[0].mean(&[0, 2])), &outer, 1e-14);
@@ -117,7 +120,37 @@ fn matrix_products_agree_with_loops() {
         assert_close(&value(&flipped, |x| x[0].t().matmul(x[1].t())), &want, 1e-12);
         let twice: Vec<f64> = want.iter().map(|x| 2.0 * x).collect();
         assert_close(&value(&flipped, |x| x[2] * 1.0 + x[0].t().matmul(x[1].t())), &twice, 1e-12);
-        assert_close(&value(&flipped, |x| x[2].abs().max(x[2]) * x[2].sign() + x[0].t().matmul(x[1].t()) - x[2].abs().max(x[2]) * x[2].sign() + x[2]), &twice, 1e-12);
+        assert_close(
+            &value(&flipped, |x| {
+                x[2].abs().max(x[2]) * x[2].sign() + x[0].t().matmul(x[1].t()) - x[2].abs().max(x[2]) * x[2].sign()
+                    + x[2]
+            }),
+            &twice,
+            1e-12,
+        );
+    }
+}
+
+#[test]
+fn matrix_products_of_awkward_sizes_agree_with_loops_in_single_precision() {
+    for (m, k, n) in
+        [(1, 513, 17), (7, 31, 33), (65, 129, 97), (130, 257, 1), (16, 784, 300), (301, 16, 48), (97, 1, 5)]
+    {
+        let (a, b) = (array([m, k], irregular(m * k, 1)), array([n, k], irregular(k * n, 2)));
+        let (x, y) = (a.to_f64(), b.to_f64());
+        let cell = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[j * k + l]).sum::<f64>();
+        let want: Vec<f64> = (0..m * n).map(|r| cell(r / n, r % n)).collect();
+        let inputs = [a.cast(DType::F32), b.cast(DType::F32)];
+        // Rounding grows with the root of the number of terms, each of size 2 at most.
+        let tolerance = 4.0 * (k as f64).sqrt() * f64::from(f32::EPSILON);
+        assert_close(&value(&inputs, |x| x[0].matmul(x[1].t())), &want, tolerance);
+        assert_close(&value(&inputs, |x| x[1].matmul(x[0].t()).t()), &want, tolerance);
+        // Added to another product, in place.
+        let sum = value(&inputs, |x| {
+            let (a, b) = (x[0], x[1].t());
+            a.matmul(b) + (a * 0.5).matmul(b) + a.matmul(b * 2.0)
+        });
+        assert_close(&sum, &want.iter().map(|w| 3.5 * w).collect::<Vec<_>>(), 4.0 * tolerance);
     }
 }
 
@@ -183,7 +216,8 @@ fn convolutions_agree_with_a_naive_loop() {
             for ch in 0..c {
                 for di in 0..f {
                     for dj in 0..f {
-                        let (row, col) = ((i * stride + di).wrapping_sub(before), (j * stride + dj).wrapping_sub(before));
+                        let (row, col) =
+                            ((i * stride + di).wrapping_sub(before), (j * stride + dj).wrapping_sub(before));
                         if row < h && col < w {
                             sum += x[((image * c + ch) * h + row) * w + col] * k[((filter * c + ch) * f + di) * f + dj];
                         }

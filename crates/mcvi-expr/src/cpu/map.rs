@@ -32,6 +32,8 @@ struct Store<T> {
     to: At<T>,
     /// The register *is* the memory written, where a whole number of vectors fits.
     direct: bool,
+    /// The buffer is all this kernel's, and has room for a whole vector at its end.
+    roomy: bool,
 }
 
 struct Reduce<T> {
@@ -207,7 +209,8 @@ impl<T: Float> MapJob<T> {
                 _ => false,
             };
             let direct = direct && stores.iter().all(|s| s.slot != slot);
-            stores.push(Store { slot, to: layout.at(store.to), direct });
+            let roomy = store.to.first == 0 && layout.len(store.to.buf) == map.total;
+            stores.push(Store { slot, to: layout.at(store.to), direct, roomy });
         }
         let reduces = map
             .reduces
@@ -335,7 +338,8 @@ impl<T: Float> Job for MapJob<T> {
                 unsafe {
                     if !load.dims.is_empty() {
                         gather(register, from, &load.dims, &load.strides, first, n);
-                    } else if whole {
+                    } else if whole || ctx.alone {
+                        // Reading up to a vector too far stays within the arena, and nobody writes there now.
                         slots[load.slot] = from.add(first);
                     } else {
                         slots[load.slot] = register;
@@ -343,17 +347,21 @@ impl<T: Float> Job for MapJob<T> {
                     }
                 }
             }
+            let at_end = first + n == self.total;
+            let in_memory = |s: &Store<T>| s.direct && (whole || (at_end && s.roomy));
             for store in self.stores.iter().filter(|s| s.direct) {
                 let memory = ctx.ptr(store.to).wrapping_add(first);
-                slots[store.slot] = if whole { memory } else { registers.wrapping_add(store.slot * self.chunk) };
+                let register = registers.wrapping_add(store.slot * self.chunk);
+                slots[store.slot] = if in_memory(store) { memory } else { register };
             }
             for i in &self.code {
                 let [a, b, c] = i.args.map(|slot| slots[slot].cast_const());
-                // SAFETY: every slot is valid for `padded` elements: registers are, and memory stands in for a
-                // register only where n is a whole number of vectors. Operands equal the target or are disjoint.
+                // SAFETY: every slot is valid for `padded` elements: registers are, and memory stands in for one only
+                // where n is a whole number of vectors or nobody else uses what follows. Operands equal the target
+                // or are disjoint.
                 unsafe { (i.run)(slots[i.to], a, b, c, padded) };
             }
-            for store in self.stores.iter().filter(|s| !(s.direct && whole)) {
+            for store in self.stores.iter().filter(|s| !in_memory(s)) {
                 // SAFETY: the tile owns these n elements of the buffer stored to.
                 unsafe { std::ptr::copy(slots[store.slot], ctx.ptr(store.to).add(first), n) };
             }

@@ -17,7 +17,7 @@ mod sources;
 mod team;
 
 use crate::error::{Error, Result};
-use crate::plan::{Kernel, Place, Plan};
+use crate::plan::{BufId, Kernel, Place, Plan};
 use crate::shape::DType;
 use arena::Arena;
 use micro::Level;
@@ -54,6 +54,8 @@ pub(super) struct Ctx<'a> {
     base: *mut u8,
     pub seed: u64,
     pub step: u64,
+    /// No other thread is at work.
+    pub alone: bool,
     failure: &'a Mutex<Option<Error>>,
 }
 
@@ -97,6 +99,11 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// Elements of a buffer.
+    pub fn len(&self, buf: BufId) -> usize {
+        self.plan.buffers[buf.0 as usize].len
+    }
+
     pub fn at<T>(&self, place: Place) -> At<T> {
         let buffer = &self.plan.buffers[place.buf.0 as usize];
         debug_assert_eq!(buffer.dtype.bytes(), size_of::<T>());
@@ -213,7 +220,7 @@ impl Executor {
         let (failure, bytes) = (Mutex::new(None), self.arena.bytes());
         let walk = Walk {
             len: bytes.len(),
-            ctx: Ctx { base: bytes.as_mut_ptr(), seed, step: first_step, failure: &failure },
+            ctx: Ctx { base: bytes.as_mut_ptr(), seed, step: first_step, alone: false, failure: &failure },
             executor: Parts { jobs: &self.jobs, segments: &self.segments, states: &self.states },
             plan,
             steps,
@@ -234,7 +241,7 @@ impl Executor {
     pub fn profile(&mut self, seed: u64, step: u64, steps: usize) -> Result<Vec<f64>> {
         let before = self.arena.clone();
         let failure = Mutex::new(None);
-        let ctx = Ctx { base: self.arena.bytes().as_mut_ptr(), seed, step, failure: &failure };
+        let ctx = Ctx { base: self.arena.bytes().as_mut_ptr(), seed, step, alone: true, failure: &failure };
         let mut scratch = Arena::default();
         scratch.reserve(self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0));
         let mut times = vec![vec![]; self.jobs.len()];
@@ -301,13 +308,14 @@ impl Walk<'_> {
 
     fn step(&self, ctx: Ctx<'_>, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
         let jobs = self.executor.jobs;
+        let (alone, ctx) = (Ctx { alone: true, ..ctx }, Ctx { alone: barrier.is_for_one(), ..ctx });
         for segment in self.executor.segments {
             match segment {
                 Segment::Alone(list) => {
                     for &j in list.iter().filter(|_| thread == 0) {
                         for tile in 0..jobs[j].tiles() {
                             // SAFETY: levels run in order on one thread while the others wait.
-                            unsafe { jobs[j].run(&ctx, tile, scratch) };
+                            unsafe { jobs[j].run(&alone, tile, scratch) };
                         }
                     }
                 }

@@ -35,6 +35,11 @@ impl Barrier {
         }
     }
 
+    /// Whether there is only one thread.
+    pub fn is_for_one(&self) -> bool {
+        self.threads == 1
+    }
+
     /// Wait until all threads are here; the last one does `then` first.
     pub fn wait(&self, then: impl FnOnce()) {
         if self.threads == 1 {

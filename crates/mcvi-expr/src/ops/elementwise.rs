@@ -251,24 +251,22 @@ impl<'g> Operand<'g> for f64 {
 impl<'g> Expr<'g> {
     #[track_caller]
     fn unary(self, f: Unary) -> Expr<'g> {
-        if self.error().is_some() {
-            return self;
-        }
+        let at = Location::caller();
+        let shape = match joint(f.name(), f.order(), &[self], at) {
+            Ok(shape) => shape,
+            Err(poisoned) => return poisoned,
+        };
         if let Some(folded) = self.as_const().and_then(|x| f.fold(x)) {
-            return self.same_type(folded).broadcast_to(self.shape());
+            return self.same_type(folded).broadcast_to(shape);
         }
         // Work on the small array, then broadcast.
         match self.op() {
-            Op::Broadcast => return self.args()[0].unary(f).broadcast_to(self.shape()),
+            Op::Broadcast => return self.args()[0].unary(f).broadcast_to(shape),
             Op::Unary(Unary::Neg) if f == Unary::Neg => return self.args()[0],
             Op::Unary(Unary::Neg) if f == Unary::Square => return self.args()[0].square(),
             _ => {}
         }
-        let at = Location::caller();
-        match joint(f.name(), f.order(), &[self], at) {
-            Ok(shape) => self.graph().build(f.name(), &[self], at, || Ok((Op::Unary(f), shape, self.dtype()))),
-            Err(poisoned) => poisoned,
-        }
+        self.graph().build(f.name(), &[self], at, || Ok((Op::Unary(f), shape, self.dtype())))
     }
 
     #[track_caller]
@@ -362,7 +360,11 @@ impl<'g> Expr<'g> {
     pub fn pow(self, exponent: impl Operand<'g>) -> Expr<'g> {
         let exponent = exponent.operand(self);
         match exponent.as_const() {
-            Some(p) if exponent.shape().rank() == 0 && exponent.error().is_none() => self.powf(p),
+            // A number stands for itself only among operands that fit.
+            Some(p) if exponent.shape().rank() == 0 => match joint("pow", 0, &[self, exponent], Location::caller()) {
+                Ok(_) => self.powf(p),
+                Err(poisoned) => poisoned,
+            },
             _ => self.binary(Binary::Pow, exponent),
         }
     }
@@ -370,6 +372,9 @@ impl<'g> Expr<'g> {
     /// `self` to a constant power; small whole and half powers become products and roots.
     #[track_caller]
     pub fn powf(self, p: f64) -> Expr<'g> {
+        if let Err(poisoned) = joint("pow", 0, &[self], Location::caller()) {
+            return poisoned;
+        }
         match p {
             0.0 => self.graph().full(self.dtype(), self.shape(), 1.0),
             1.0 => self,
@@ -466,8 +471,8 @@ fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
             (None, Some(y)) => Some(-(a * y)),
             // c₁ · (c₂ · x): scale factors met in derivatives of means.
             _ => match (ca, cb) {
-                (Some(_), None) => scaled(b).map(|(c, x)| x * (c * a)),
-                (None, Some(_)) => scaled(a).map(|(c, x)| x * (c * b)),
+                (Some(c), None) => rescaled(b, c),
+                (None, Some(c)) => rescaled(a, c),
                 _ => None,
             },
         },
@@ -480,6 +485,13 @@ fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
         },
         _ => None,
     }
+}
+
+/// The product of `c₂ · x` with `c`, as a single multiplication of x, if that neither overflows nor underflows.
+fn rescaled(e: Expr<'_>, c: f64) -> Option<Expr<'_>> {
+    let (inner, x) = scaled(e)?;
+    let factor = inner * c;
+    factor.as_const().is_some_and(f64::is_normal).then(|| x * factor)
 }
 
 /// `(c, x)` when the expression is `c · x` with a constant `c`.

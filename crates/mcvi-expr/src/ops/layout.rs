@@ -177,7 +177,8 @@ impl<'g> Expr<'g> {
             return self.bad("slice", format!("{range:?} in steps of {step} is no part of axis {axis}"));
         }
         let mut spans = whole(&shape);
-        spans[axis] = Span { start: range.start, len: range.len().div_ceil(step), step };
+        let len = range.len().div_ceil(step);
+        spans[axis] = Span { start: range.start, len, step: if len == 1 { 1 } else { step } };
         self.slices(spans)
     }
 
@@ -226,6 +227,7 @@ impl<'g> Expr<'g> {
     }
 
     /// Zeros of shape `shape` with this expression at `spans`.
+    #[track_caller]
     pub(super) fn embed(self, spans: Vec<Span>, shape: Shape) -> Expr<'g> {
         if self.error().is_some() || self.shape() == shape {
             return self;
@@ -283,7 +285,7 @@ impl Graph {
                 _ => flat.push(*part),
             }
         }
-        if flat.len() == 1 {
+        if flat.len() == 1 && std::ptr::eq(first.graph(), self) && axis < first.shape().rank() {
             return first;
         }
         self.build("concat", &flat, at, || {

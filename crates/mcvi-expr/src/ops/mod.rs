@@ -150,9 +150,16 @@ impl<'g> Vjp<'_, 'g> {
         let op = self.out.op();
         let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast);
         let moves = matches!(op, Op::Reshape | Op::Permute(_) | Op::Reduce(Reduction::Sum, _));
-        let Some(part) = Masked::of(self.ct).filter(|_| elementwise || moves) else { return self.rule(&op) };
+        let rowwise = matches!(op, Op::External(ExternalPart::Value, _));
+        let Some(part) = Masked::of(self.ct).filter(|_| elementwise || moves || rowwise) else {
+            return self.rule(&op);
+        };
         let under = |ct| Vjp { ct, ..*self };
-        let conditions = if moves { under(part.condition).rule(&op)? } else { vec![None; self.args.len()] };
+        let conditions = match (moves, rowwise) {
+            (true, _) => under(part.condition).rule(&op)?,
+            (_, true) => vec![Some(part.condition.expand(1))],
+            _ => vec![None; self.args.len()],
+        };
         let inner = under(part.value).apply()?;
         let masked = inner.into_iter().zip(conditions).map(|(value, moved)| {
             let condition = moved.unwrap_or(part.condition);

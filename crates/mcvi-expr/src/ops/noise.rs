@@ -34,6 +34,9 @@ impl Graph {
                 let why = "draws are floats".to_owned();
                 return Err(Error::Argument { op: "noise", shape, why, at });
             }
+            if let Some(defect) = shape.defect() {
+                return Err(Error::Argument { op: "noise", shape, why: defect.to_owned(), at });
+            }
             if !self.claim_stream(stream) {
                 return Err(Error::StreamInUse { stream, at });
             }

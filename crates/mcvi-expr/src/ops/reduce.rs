@@ -105,9 +105,12 @@ impl<'g> Expr<'g> {
     /// The mean over axes, which go away.
     #[track_caller]
     pub fn mean(self, axes: &[usize]) -> Expr<'g> {
-        let shape = self.shape();
-        let n: usize = axes.iter().filter_map(|&a| shape.dims().get(a)).product();
-        self.sum(axes) * (1.0 / n as f64)
+        let (shape, total) = (self.shape(), self.sum(axes));
+        if total.error().is_some() {
+            return total;
+        }
+        let n: usize = axes.iter().map(|&a| shape.dims()[a]).product();
+        total * (1.0 / n as f64)
     }
 
     /// The mean of all elements.

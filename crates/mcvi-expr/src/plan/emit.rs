@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 struct Emitter {
     s: Schedule,
-    bufs: Vec<(DType, Life)>,
+    bufs: Vec<(DType, usize, Life)>,
     of: HashMap<NodeId, BufId>,
     literals: Vec<(Place, Arc<Array>)>,
     kernels: Vec<(usize, Kernel)>,
@@ -70,9 +70,9 @@ pub(super) fn emit(
     });
     let outputs = outputs.collect();
 
-    let lives: Vec<Life> = e.bufs.iter().map(|b| b.1).collect();
+    let lives: Vec<Life> = e.bufs.iter().map(|b| b.2).collect();
     let (offsets, arena_bytes) = place(&lives);
-    let buffers = e.bufs.iter().zip(offsets).map(|(&(dtype, _), offset)| Buffer { dtype, offset }).collect();
+    let buffers = e.bufs.iter().zip(offsets).map(|(&(dtype, len, _), offset)| Buffer { dtype, len, offset }).collect();
     let (kernels, levels) = levels(e.kernels);
     Plan { kernels, levels, buffers, arena_bytes, slots, outputs, literals: e.literals }
 }
@@ -151,7 +151,7 @@ impl Emitter {
 
     fn new_buffer(&mut self, dtype: DType, len: usize, life: (usize, usize)) -> BufId {
         let life = Life { bytes: len * dtype.bytes(), from: life.0, until: life.1 };
-        self.bufs.push((dtype, life));
+        self.bufs.push((dtype, len, life));
         BufId(self.bufs.len() as u32 - 1)
     }
 
@@ -174,7 +174,7 @@ impl Emitter {
             }
         }
         let buf = self.of[&owner];
-        let life = &mut self.bufs[buf.0 as usize].1;
+        let life = &mut self.bufs[buf.0 as usize].2;
         life.from = life.from.min(level);
         life.until = life.until.max(level);
         Place { buf, first }
@@ -448,6 +448,8 @@ fn tile(map: &Map, split_reduction: bool) -> usize {
         let bytes = map.dtype.bytes() as f64;
         ((3000.0 / (cost * bytes / 8.0)) as usize).clamp(64, 16384).next_multiple_of(64)
     };
-    let rows = (target / map.row).max(1);
+    // Tiles that end with a vector need no special care there.
+    let even = 16 / (1 << map.row.trailing_zeros().min(4));
+    let rows = (target / map.row).max(1).next_multiple_of(even);
     (rows * map.row).min(map.total)
 }

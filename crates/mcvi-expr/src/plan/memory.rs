@@ -1,6 +1,6 @@
 //! Buffers by liveness: two buffers may share memory when no level needs both.
 
-/// Every buffer starts on its own cache line.
+/// Every buffer starts on its own cache line and has one to spare at its end: kernels work on whole vectors.
 const ALIGN: usize = 64;
 
 /// When a buffer is needed.

@@ -28,6 +28,7 @@ pub(crate) struct BufId(pub u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     pub dtype: DType,
+    pub len: usize,
     /// Bytes from the start of the arena.
     pub offset: usize,
 }

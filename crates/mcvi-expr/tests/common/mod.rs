@@ -145,8 +145,9 @@ fn compare<'g>(
         let largest = want.iter().map(|w| w.slope.abs()).fold(0.0, f64::max);
         for Difference { place, slope, step } in want {
             let allowed = TOLERANCE * largest + 1e-13 * size / step;
-            // Negated, so that NaN fails.
-            if !((got[place] - slope).abs() <= allowed) {
+            // Asked this way round, NaN is not close.
+            let close = (got[place] - slope).abs() <= allowed;
+            if !close {
                 let found = got[place];
                 return Err(TestCaseError::fail(format!(
                     "{what}: derivative in element {place} of x{i}: {found}, by differences {slope} (allowed {allowed:e})"
@@ -175,8 +176,7 @@ pub fn check_derivatives(
     let first = grad(y, &x).map_err(|e| fault("first derivative", e))?;
     compare("first derivative", &graph, values, (y, terms.abs().sum_all()), &first)?;
 
-    let terms: Vec<Expr<'_>> =
-        first.iter().enumerate().map(|(i, d)| weights(&graph, d.shape(), i + 1) * *d).collect();
+    let terms: Vec<Expr<'_>> = first.iter().enumerate().map(|(i, d)| weights(&graph, d.shape(), i + 1) * *d).collect();
     let zero = graph.scalar(DType::F64, 0.0);
     let s = terms.iter().map(|t| t.sum_all()).reduce(|a, b| a + b).unwrap_or(zero);
     let size = terms.iter().map(|t| t.abs().sum_all()).reduce(|a, b| a + b).unwrap_or(zero);
@@ -193,7 +193,8 @@ pub fn runner(cases: u32) -> TestRunner {
 /// Checks the derivatives of f at several points, drawn from the ranges given for each input.
 #[track_caller]
 pub fn differentiates(inputs: &[(&[usize], Range<f64>)], f: impl for<'a, 'g> Fn(&'a [Expr<'g>]) -> Expr<'g>) {
-    let points: Vec<_> = inputs.iter().map(|(shape, range)| vec(range.clone(), shape.iter().product::<usize>())).collect();
+    let points: Vec<_> =
+        inputs.iter().map(|(shape, range)| vec(range.clone(), shape.iter().product::<usize>())).collect();
     let arrays = points.prop_map(|point| {
         point.into_iter().zip(inputs).map(|(data, (shape, _))| array(*shape, data)).collect::<Vec<Array>>()
     });
