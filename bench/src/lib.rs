@@ -5,82 +5,74 @@ pub mod hvi;
 pub mod stomach;
 pub mod vae;
 
-use mcvi_expr::{Array, DType, Expr, Graph, Program, Result, grad};
+use mcvi_expr::{Array, DType, Expr, Graph, Program, Result};
 
-/// A training problem: the loss and the flat vector of parameters it depends on.
+/// A training problem: the loss, and the states it is minimised over with their gradients.
 pub struct Workload<'g> {
     /// What is minimised.
     pub loss: Expr<'g>,
-    /// All parameters, end to end.
-    pub params: Expr<'g>,
-    /// The parameters as the loss uses them: slices of `params`, in order.
-    pub parts: Vec<Expr<'g>>,
+    /// Parameters and the gradient for each, of the same shape.
+    pub params: Vec<(Expr<'g>, Expr<'g>)>,
     /// Adam's learning rate.
     pub rate: f64,
 }
 
-/// Cuts a flat vector into arrays, one after the other.
+/// Cuts a flat vector of starting values into parameters, one after the other.
 pub struct Cutter<'g> {
-    flat: Expr<'g>,
+    graph: &'g Graph,
+    values: Vec<f64>,
+    dtype: DType,
     next: usize,
-    parts: Vec<Expr<'g>>,
+    /// The states cut so far.
+    pub params: Vec<Expr<'g>>,
 }
 
 impl<'g> Cutter<'g> {
-    /// Cut `flat`.
-    pub fn new(flat: Expr<'g>) -> Self {
-        Cutter { flat, next: 0, parts: vec![] }
+    /// Cut `flat` into states of `graph`.
+    pub fn new(graph: &'g Graph, flat: &Array) -> Self {
+        Cutter { graph, values: flat.to_f64(), dtype: flat.dtype(), next: 0, params: vec![] }
     }
 
-    /// The next array.
-    pub fn cut<const N: usize>(&mut self, shape: [usize; N]) -> Expr<'g> {
+    /// The next array, as a state.
+    pub fn state<const N: usize>(&mut self, shape: [usize; N]) -> Result<Expr<'g>> {
         let n: usize = shape.iter().product();
-        let part = self.flat.slice(0, self.next..self.next + n).reshape(shape);
+        let values = self.values.get(self.next..self.next + n).unwrap_or_default();
+        let initial = Array::new(shape, values)?.cast(self.dtype);
+        let state = self.graph.state(&format!("p{}", self.params.len()), initial);
         self.next += n;
-        self.parts.push(part);
-        part
-    }
-
-    /// All arrays cut.
-    pub fn finish(self) -> Vec<Expr<'g>> {
-        assert_eq!(self.next, self.flat.shape().size(), "the layout must use every parameter");
-        self.parts
+        self.params.push(state);
+        Ok(state)
     }
 }
 
-impl Workload<'_> {
+impl<'g> Workload<'g> {
     /// The gradient as one flat vector.
-    pub fn gradient(&self) -> Result<Expr<'_>> {
-        let parts: Vec<Expr<'_>> = grad(self.loss, &self.parts)?.into_iter().map(Expr::flatten).collect();
-        Ok(self.loss.graph().concat(&parts, 0))
+    pub fn gradient(&self) -> Expr<'g> {
+        let parts: Vec<Expr<'_>> = self.params.iter().map(|(_, g)| g.flatten()).collect();
+        self.loss.graph().concat(&parts, 0)
     }
 
     /// A program whose step draws noise, evaluates the loss and its gradient, and takes a step of Adam.
     pub fn training(&self, threads: usize) -> Result<Program> {
         let graph = self.loss.graph();
-        let (p, g) = (self.params, self.gradient()?);
-        let (dtype, n) = (p.dtype(), p.shape().size());
-        let m = graph.state("adam.m", Array::zeros(dtype, n));
-        let v = graph.state("adam.v", Array::zeros(dtype, n));
+        let dtype = self.loss.dtype();
         let t = graph.state("adam.t", Array::zeros(dtype, ()));
         let (b1, b2, eps) = (0.9, 0.999, 1e-8);
         let t1 = t + 1.0;
-        let m1 = m * b1 + g * (1.0 - b1);
-        let v1 = v * b2 + g.square() * (1.0 - b2);
         // The two bias corrections, as scalars.
-        let c1 = self.rate / (1.0 - (t1 * b1.ln()).exp());
+        let c1 = self.rate / (1.0 - (t1 * f64::ln(b1)).exp());
         let c2 = (1.0 / (1.0 - (t1 * f64::ln(b2)).exp())).sqrt();
-        let p1 = p - m1 * c1 / (v1.sqrt() * c2 + eps);
-        graph
-            .program()
-            .output("loss", self.loss)
-            .update(p, p1)
-            .update(m, m1)
-            .update(v, v1)
-            .update(t, t1)
-            .threads(threads)
-            .seed(1)
-            .compile()
+        let mut program = graph.program().output("loss", self.loss).update(t, t1).threads(threads).seed(1);
+        for (i, &(p, g)) in self.params.iter().enumerate() {
+            let zeros = Array::zeros(dtype, p.shape());
+            let m = graph.state(&format!("adam.m{i}"), zeros.clone());
+            let v = graph.state(&format!("adam.v{i}"), zeros);
+            let m1 = m * b1 + g * (1.0 - b1);
+            let v1 = v * b2 + g.square() * (1.0 - b2);
+            let p1 = p - m1 * c1 / (v1.sqrt() * c2 + eps);
+            program = program.update(p, p1).update(m, m1).update(v, v1);
+        }
+        program.compile()
     }
 }
 

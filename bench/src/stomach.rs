@@ -1,8 +1,8 @@
 //! Hamiltonian variational inference for stomach cancer mortality in Missouri: DESIGN §6, second workload.
 
 use crate::hvi::{leapfrog, point};
-use crate::{Cutter, Workload, gaussian, noise};
-use mcvi_expr::{Array, DType, Expr, Graph, Result};
+use crate::{Workload, gaussian, noise};
+use mcvi_expr::{Array, DType, Expr, Graph, Result, grad};
 
 /// Deaths in each of 20 cities.
 const DEATHS: [f64; 20] = [0., 0., 2., 0., 1., 1., 0., 2., 1., 3., 0., 1., 1., 1., 54., 0., 0., 1., 3., 0.];
@@ -37,13 +37,26 @@ pub fn log_density<'g>(graph: &'g Graph, z: Expr<'g>) -> Expr<'g> {
 }
 
 /// Build the loss over `draws` rows. `fixed` takes the noise from inputs `e0` and `e1`.
-pub fn build(graph: &Graph, leapfrogs: usize, draws: usize, initial: Array, fixed: bool) -> Result<Workload<'_>> {
+pub fn build<'g>(
+    graph: &'g Graph,
+    leapfrogs: usize,
+    draws: usize,
+    initial: Array,
+    fixed: bool,
+) -> Result<Workload<'g>> {
     let params = graph.state("params", initial);
-    let mut cut = Cutter::new(params);
-    let (mean, log_sd) = (cut.cut([2]), cut.cut([2]));
-    let mut momentum = || (cut.cut([2, 2]), cut.cut([2, 2]), cut.cut([2]), cut.cut([2]));
+    // Few and small, so the parameters are one state, and the loss uses parts of it.
+    let mut parts: Vec<Expr<'g>> = vec![];
+    let mut cut = |shape: &[usize]| {
+        let start: usize = parts.iter().map(|p| p.shape().size()).sum();
+        let n: usize = shape.iter().product();
+        parts.push(params.slice(0, start..start + n).reshape(shape));
+        parts[parts.len() - 1]
+    };
+    let (mean, log_sd) = (cut(&[2]), cut(&[2]));
+    let mut momentum = || (cut(&[2, 2]), cut(&[2, 2]), cut(&[2]), cut(&[2]));
     let (q, r) = (momentum(), momentum());
-    let (mass, eps) = (cut.cut([2]).exp(), cut.cut([]).exp());
+    let (mass, eps) = (cut(&[2]).exp(), cut(&[]).exp());
     let noise = |name, stream| noise(graph, name, stream, DType::F64, [draws, 2], fixed);
     let (e0, e1) = (noise("e0", 0), noise("e1", 1));
     let target = |z| log_density(graph, z);
@@ -57,5 +70,7 @@ pub fn build(graph: &Graph, leapfrogs: usize, draws: usize, initial: Array, fixe
     let r_mean = end.z.matmul(r.0) + end.gradient.matmul(r.1) + r.2;
     let log_r = gaussian((v - r_mean) / r.3.exp(), r.3);
     let bound = end.log_p - log_q + log_r;
-    Ok(Workload { loss: -bound.mean_all(), params, parts: cut.finish(), rate: 1e-2 })
+    let loss = -bound.mean_all();
+    let gradients: Vec<Expr<'g>> = grad(loss, &parts)?.into_iter().map(Expr::flatten).collect();
+    Ok(Workload { loss, params: vec![(params, graph.concat(&gradients, 0))], rate: 1e-2 })
 }

@@ -2,7 +2,7 @@
 
 use crate::hvi::{leapfrog, point};
 use crate::{Cutter, Workload, gaussian, noise};
-use mcvi_expr::{Array, DType, Expr, Graph, Result};
+use mcvi_expr::{Array, DType, Expr, Graph, Result, grad};
 use std::f64::consts::TAU;
 
 const LATENT: usize = 32;
@@ -31,12 +31,11 @@ pub fn build<'g>(
     fixed: bool,
 ) -> Result<Workload<'g>> {
     let x = graph.input("x", DType::F32, [batch, PIXELS]);
-    let params = graph.state("params", initial);
-    let mut cut = Cutter::new(params);
+    let mut cut = Cutter::new(graph, &initial);
 
-    let (w1, b1) = (cut.cut([LATENT, HIDDEN]), cut.cut([HIDDEN]));
-    let (w2, b2) = (cut.cut([HIDDEN, HIDDEN]), cut.cut([HIDDEN]));
-    let (w3, b3) = (cut.cut([HIDDEN, PIXELS]), cut.cut([PIXELS]));
+    let (w1, b1) = (cut.state([LATENT, HIDDEN])?, cut.state([HIDDEN])?);
+    let (w2, b2) = (cut.state([HIDDEN, HIDDEN])?, cut.state([HIDDEN])?);
+    let (w3, b3) = (cut.state([HIDDEN, PIXELS])?, cut.state([PIXELS])?);
     let target = |z: Expr<'g>| {
         let h1 = (z.matmul(w1) + b1).softplus();
         let h2 = (h1.matmul(w2) + b2).softplus();
@@ -45,9 +44,9 @@ pub fn build<'g>(
         likelihood + z.square().sum(&[1]) * -0.5 - 0.5 * LATENT as f64 * TAU.ln()
     };
 
-    let (e1, c1) = (cut.cut([PIXELS, HIDDEN]), cut.cut([HIDDEN]));
-    let (e2, c2) = (cut.cut([HIDDEN, HIDDEN]), cut.cut([HIDDEN]));
-    let (e3, c3) = (cut.cut([HIDDEN, 2 * LATENT]), cut.cut([2 * LATENT]));
+    let (e1, c1) = (cut.state([PIXELS, HIDDEN])?, cut.state([HIDDEN])?);
+    let (e2, c2) = (cut.state([HIDDEN, HIDDEN])?, cut.state([HIDDEN])?);
+    let (e3, c3) = (cut.state([HIDDEN, 2 * LATENT])?, cut.state([2 * LATENT])?);
     let h = (x.matmul(e1) + c1).softplus();
     let h = (h.matmul(e2) + c2).softplus();
     let (mean, log_sd) = halves(h.matmul(e3) + c3);
@@ -58,10 +57,10 @@ pub fn build<'g>(
     let bound = if leapfrogs == 0 {
         target(z0) - log_q0
     } else {
-        let (rx, rz, rb) = (cut.cut([PIXELS, HIDDEN]), cut.cut([LATENT, HIDDEN]), cut.cut([HIDDEN]));
-        let (r2, rb2) = (cut.cut([HIDDEN, 2 * LATENT]), cut.cut([2 * LATENT]));
-        let (mass, eps) = (cut.cut([LATENT]).exp(), cut.cut([]).exp());
-        let (v_mean, v_log_sd) = (cut.cut([LATENT]), cut.cut([LATENT]));
+        let (rx, rz, rb) = (cut.state([PIXELS, HIDDEN])?, cut.state([LATENT, HIDDEN])?, cut.state([HIDDEN])?);
+        let (r2, rb2) = (cut.state([HIDDEN, 2 * LATENT])?, cut.state([2 * LATENT])?);
+        let (mass, eps) = (cut.state([LATENT])?.exp(), cut.state([])?.exp());
+        let (v_mean, v_log_sd) = (cut.state([LATENT])?, cut.state([LATENT])?);
 
         let noise1 = noise(graph, "e1", 1, DType::F32, [batch, LATENT], fixed);
         let v = v_mean + v_log_sd.exp() * noise1;
@@ -72,5 +71,7 @@ pub fn build<'g>(
         let log_r = gaussian((v - r_mean) / r_log_sd.exp(), r_log_sd);
         end.log_p - log_q0 + log_r - log_qv
     };
-    Ok(Workload { loss: -bound.mean_all(), params, parts: cut.finish(), rate: 1e-3 })
+    let loss = -bound.mean_all();
+    let gradients = grad(loss, &cut.params)?;
+    Ok(Workload { loss, params: cut.params.into_iter().zip(gradients).collect(), rate: 1e-3 })
 }

@@ -368,3 +368,49 @@ fn a_training_step_of_logistic_regression_reaches_the_optimum_newton_finds() -> 
     assert_eq!(program.read("t")?.to_f64(), [4000.0]);
     Ok(())
 }
+
+#[test]
+#[ignore = "bug in cpu/map.rs: stores overwrite loads that later stores and reductions read in memory"]
+fn a_state_reduced_in_the_kernel_that_updates_it_is_reduced_as_it_was() {
+    for n in [4, 64, 1000, 20_000] {
+        let data = irregular(n, 1);
+        let graph = Graph::new();
+        let s = graph.state("s", array(n, data.clone()));
+        let total = graph.state("total", array((), [0.0]));
+        let builder = graph.program().update(s, s * 0.5).update(total, s.sum_all()).output("top", s.max_over(&[0]));
+        let mut program = builder.compile().unwrap();
+        program.run(1).unwrap();
+        assert_close(&program.read("total").unwrap().to_f64(), &[data.iter().sum()], 1e-12);
+        assert_eq!(numbers(&mut program, "top"), [data.iter().copied().fold(f64::MIN, f64::max)]);
+        assert_eq!(program.read("s").unwrap().to_f64(), data.iter().map(|x| x * 0.5).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+#[ignore = "bug in cpu/map.rs: stores overwrite loads that later stores and reductions read in memory"]
+fn states_exchanged_and_kept_in_one_kernel_are_those_from_before() {
+    for n in [2, 4, 64, 1000, 20_000] {
+        let (one, two) = (irregular(n, 1), irregular(n, 2));
+        let graph = Graph::new();
+        let (a, b) = (graph.state("a", array(n, one.clone())), graph.state("b", array(n, two.clone())));
+        let builder = graph.program().update(a, b).update(b, a).output("a", a).output("b", b);
+        let mut program = builder.output("sum", (a + b).sum_all()).compile().unwrap();
+        program.run(1).unwrap();
+        assert_eq!(
+            (program.read("a").unwrap().to_f64(), program.read("b").unwrap().to_f64()),
+            (two.clone(), one.clone())
+        );
+        assert_eq!((numbers(&mut program, "a"), numbers(&mut program, "b")), (one.clone(), two.clone()));
+
+        let mut program = graph.program().update(a, a * 2.0).update(b, a).output("old", a).compile().unwrap();
+        program.run(1).unwrap();
+        assert_eq!(program.read("b").unwrap().to_f64(), one);
+        assert_eq!(numbers(&mut program, "old"), one);
+        let mut program = graph.program().update(b, a).update(a, b + a).output("old", b).compile().unwrap();
+        program.run(1).unwrap();
+        assert_eq!(program.read("b").unwrap().to_f64(), one);
+        assert_eq!(numbers(&mut program, "old"), two);
+        let sums: Vec<f64> = one.iter().zip(&two).map(|(a, b)| a + b).collect();
+        assert_eq!(program.read("a").unwrap().to_f64(), sums);
+    }
+}

@@ -209,7 +209,7 @@ fn narrow(shape: &[usize], table: &[[f64; 4]; 3]) -> Vec<f64> {
 
 #[test]
 fn random_expressions_have_the_values_of_a_plain_interpreter() {
-    let outcome = runner(200 * 100).run(&(tree(), inputs()), |(tree, x)| {
+    let outcome = runner(200).run(&(tree(), inputs()), |(tree, x)| {
         let (shape, table) = tree.interpret(&x);
         assert_close(&value(&x, |x| tree.build(x)), &narrow(shape, &table), 1e-11);
         Ok(())
@@ -219,14 +219,14 @@ fn random_expressions_have_the_values_of_a_plain_interpreter() {
 
 #[test]
 fn random_expressions_differentiate_twice() {
-    let outcome = runner(60 * 100).run(&(tree(), inputs()), |(tree, x)| check_derivatives(&x, |x| tree.build(x)));
+    let outcome = runner(60).run(&(tree(), inputs()), |(tree, x)| check_derivatives(&x, |x| tree.build(x)));
     outcome.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
 #[test]
 fn several_expressions_in_one_program_have_the_values_they_have_alone() {
     let trees = vec(tree(), 5);
-    let outcome = runner(40 * 100).run(&(trees, inputs()), |(trees, x)| {
+    let outcome = runner(40).run(&(trees, inputs()), |(trees, x)| {
         let together = common::evaluate(&x, |x| trees.iter().map(|t| t.build(x)).collect());
         for (tree, got) in trees.iter().zip(together) {
             let (shape, table) = tree.interpret(&x);
@@ -239,7 +239,7 @@ fn several_expressions_in_one_program_have_the_values_they_have_alone() {
 
 #[test]
 fn states_updated_by_random_expressions_see_only_old_states() {
-    let outcome = runner(100 * 100).run(&(vec(tree(), 6), inputs()), |(trees, start)| {
+    let outcome = runner(100).run(&(vec(tree(), 6), inputs()), |(trees, start)| {
         let graph = mcvi_expr::Graph::new();
         let states: Vec<Expr<'_>> =
             start.iter().enumerate().map(|(i, value)| graph.state(&format!("s{i}"), value.clone())).collect();
