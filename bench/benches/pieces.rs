@@ -27,7 +27,8 @@ fn program<'g>(graph: &'g Graph, inputs: &[(&str, &Array)], out: Expr<'g>) -> Pr
     program
 }
 
-const FUNCTIONS: &[&str] = &["mul", "exp", "ln", "softplus", "sigmoid", "tanh", "erf", "lgamma", "digamma", "trigamma", "lgamma_diff"];
+const FUNCTIONS: &[&str] =
+    &["mul", "exp", "ln", "softplus", "sigmoid", "tanh", "erf", "lgamma", "digamma", "trigamma", "lgamma_diff"];
 
 fn apply<'g>(name: &str, x: Expr<'g>) -> Expr<'g> {
     match name {
@@ -109,7 +110,7 @@ fn conv2d_stride_2(bencher: Bencher<'_, '_>, [channels, maps, side]: [usize; 3])
 /// Building, differentiating and compiling the training step.
 #[divan::bench(args = [0, 1, 4, 8, 16], sample_count = 20)]
 fn compile_vae(bencher: Bencher<'_, '_>, leapfrogs: usize) {
-    let initial = Array::zeros(DType::F32, vae::parameters(leapfrogs));
+    let initial = Array::zeros(DType::F32, vae::parameters(leapfrogs)).expect("parameters");
     bencher.bench_local(|| {
         let graph = Graph::new();
         let workload = vae::build(&graph, leapfrogs, 100, initial.clone(), false).expect("a valid workload");
@@ -120,10 +121,11 @@ fn compile_vae(bencher: Bencher<'_, '_>, leapfrogs: usize) {
 #[divan::bench(args = [0, 1, 4, 8, 16], sample_count = 20)]
 fn step_vae(bencher: Bencher<'_, '_>, leapfrogs: usize) {
     let graph = Graph::new();
-    let initial = Array::filled(DType::F32, vae::parameters(leapfrogs), 0.01);
+    let initial = Array::filled(DType::F32, vae::parameters(leapfrogs), 0.01).expect("parameters");
     let workload = vae::build(&graph, leapfrogs, 100, initial, false).expect("a valid workload");
     let mut program = workload.training(2).expect("a valid program");
-    program.write("x", &Array::filled(DType::F32, [100, 784], 0.0)).expect("the batch");
+    let batch = Array::zeros(DType::F32, [100, 784]).expect("a batch");
+    program.write("x", &batch).expect("an input");
     bencher.bench_local(|| program.run(1));
 }
 

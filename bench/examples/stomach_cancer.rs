@@ -15,7 +15,9 @@ const DRAWS: usize = 16;
 
 fn main() -> Result<()> {
     println!("Deaths from stomach cancer in 20 cities: a beta-binomial model with posterior over (logit η, log K).");
-    println!("Bound on log p(x) after {ITERATIONS} iterations of Adam with {DRAWS} draws each; exact: {LOG_EVIDENCE}\n");
+    println!(
+        "Bound on log p(x) after {ITERATIONS} iterations of Adam with {DRAWS} draws each; exact: {LOG_EVIDENCE}\n"
+    );
     println!("leapfrogs        bound      error      gap   µs/iteration");
     for leapfrogs in [0, 1, 4, 8] {
         let start = Instant::now();

@@ -56,7 +56,7 @@ impl<'g> Workload<'g> {
     pub fn training(&self, threads: usize) -> Result<Program> {
         let graph = self.loss.graph();
         let dtype = self.loss.dtype();
-        let t = graph.state("adam.t", Array::zeros(dtype, ()));
+        let t = graph.state("adam.t", Array::zeros(dtype, ())?);
         let (b1, b2, eps) = (0.9, 0.999, 1e-8);
         let t1 = t + 1.0;
         // The two bias corrections, as scalars.
@@ -64,7 +64,7 @@ impl<'g> Workload<'g> {
         let c2 = (1.0 / (1.0 - (t1 * f64::ln(b2)).exp())).sqrt();
         let mut program = graph.program().output("loss", self.loss).update(t, t1).threads(threads).seed(1);
         for (i, &(p, g)) in self.params.iter().enumerate() {
-            let zeros = Array::zeros(dtype, p.shape());
+            let zeros = Array::zeros(dtype, p.shape())?;
             let m = graph.state(&format!("adam.m{i}"), zeros.clone());
             let v = graph.state(&format!("adam.v{i}"), zeros);
             let m1 = m * b1 + g * (1.0 - b1);

@@ -70,17 +70,23 @@ impl Array {
         Array { shape: Shape::scalar(), data: T::wrap(vec![value]) }
     }
 
-    /// An array of zeros. An axis of length 0 is taken as 1.
-    pub fn zeros(dtype: DType, shape: impl Into<Shape>) -> Self {
+    /// An array of zeros.
+    pub fn zeros(dtype: DType, shape: impl Into<Shape>) -> Result<Self> {
         Array::filled(dtype, shape, 0.0)
     }
 
-    /// An array of one value. An axis of length 0 is taken as 1.
-    pub fn filled(dtype: DType, shape: impl Into<Shape>, value: f64) -> Self {
-        let shape: Shape = shape.into();
-        let dims: Vec<usize> = shape.dims().iter().map(|&d| d.max(1)).collect();
-        let shape = Shape::from(dims);
-        Array::from_f64s(dtype, shape.clone(), vec![value; shape.size()])
+    /// An array of one value.
+    pub fn filled(dtype: DType, shape: impl Into<Shape>, value: f64) -> Result<Self> {
+        let shape = shape.into();
+        if shape.defect().is_some() {
+            return Err(Error::Length { shape, len: 0 });
+        }
+        let mut data = vec![];
+        if data.try_reserve_exact(shape.size()).is_err() {
+            return Err(Error::Memory { bytes: shape.size().saturating_mul(8) });
+        }
+        data.resize(shape.size(), value);
+        Ok(Array::from_f64s(dtype, shape, data))
     }
 
     /// Convert `data`, already known to fit `shape`, to the element type asked for.

@@ -148,6 +148,12 @@ pub enum Error {
         /// What it said.
         message: String,
     },
+    /// More memory than the system grants.
+    #[error("{bytes} bytes of memory are needed and were not granted; use smaller arrays or batches")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// A setting outside its range.
     #[error("{what}: {why}")]
     Setting {

@@ -50,6 +50,7 @@ impl<'g> ProgramBuilder<'g> {
     }
 
     /// Check everything and compile.
+    #[track_caller]
     pub fn compile(self) -> Result<Program> {
         let graph = self.graph;
         let at = std::panic::Location::caller();
@@ -93,7 +94,7 @@ impl<'g> ProgramBuilder<'g> {
         let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
         let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
         let plan = plan(graph, &outputs, &updates);
-        let mut executor = Executor::new(&plan, threads);
+        let mut executor = Executor::new(&plan, threads)?;
         let mut memory = executor.memory(&plan);
         for slot in &plan.slots {
             if let Some(initial) = &slot.initial {
@@ -182,7 +183,10 @@ impl Program {
     pub fn output(&mut self, name: &str) -> Result<Array> {
         let i = find(&self.plan.outputs, "output", name)?;
         if !self.ran {
-            return Err(Error::Setting { what: "output", why: format!("`{name}` has no value before the first run") });
+            return Err(Error::Setting {
+                what: "output",
+                why: format!("`{name}` has a value only after a run that succeeded"),
+            });
         }
         Ok(take(&self.executor.memory(&self.plan), &self.plan.outputs[i]))
     }
@@ -232,7 +236,8 @@ impl Program {
         let (done, result) = self.executor.run(&self.plan, self.seed, self.step, run.steps, &mut around);
         let records = around.records;
         self.step = self.step.wrapping_add(done as u64);
-        self.ran |= done > 0;
+        // After a failure the outputs are those of no step.
+        self.ran = result.is_ok();
         for (i, _) in feeds {
             self.written[i] = true;
         }

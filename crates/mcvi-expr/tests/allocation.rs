@@ -43,8 +43,8 @@ static ALLOCATOR: Counting = Counting;
 fn plain(dtype: DType, threads: usize) -> Program {
     let graph = Graph::new();
     let x = graph.normal(0, dtype, [64, 30]);
-    let w = graph.state("w", Array::filled(dtype, [64, 30], 0.01));
-    let s = graph.state("s", Array::filled(dtype, [2, 2], 0.1));
+    let w = graph.state("w", Array::filled(dtype, [64, 30], 0.01).unwrap());
+    let s = graph.state("s", Array::filled(dtype, [2, 2], 0.1).unwrap());
     let index = graph.literal(Array::new(3, vec![2, 0, 2]).unwrap());
     let h = (x * w).softplus();
     let images = h.reshape([64, 6, 5]).upsample(8, 8).cast(DType::F32).cast(dtype);
@@ -62,8 +62,8 @@ fn plain(dtype: DType, threads: usize) -> Program {
 fn products(dtype: DType, threads: usize) -> Program {
     let graph = Graph::new();
     let x = graph.normal(0, dtype, [64, 30]);
-    let w = graph.state("w", Array::filled(dtype, [30, 40], 0.01));
-    let f = graph.state("f", Array::filled(dtype, [2, 1, 3, 3], 0.1));
+    let w = graph.state("w", Array::filled(dtype, [30, 40], 0.01).unwrap());
+    let f = graph.state("f", Array::filled(dtype, [2, 1, 3, 3], 0.1).unwrap());
     let images = x.slice(0, 0..20).reshape([20, 1, 6, 5]).conv2d(f, 1, (1, 1));
     let loss = x.matmul(w).softplus().sum_all() + images.square().mean_all();
     let d = grad(loss, &[w, f]).unwrap();

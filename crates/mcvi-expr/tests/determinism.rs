@@ -124,7 +124,7 @@ fn draws_do_not_change_with_the_rest_of_the_program_or_the_order_of_building() {
     let z = graph.normal(0, DType::F64, [300]);
     let builder = graph.program().output("more", (other * z + x).exp().sum_all()).output("u", u).output("z", z);
     let mut program = builder.seed(1).threads(2).compile().unwrap();
-    program.write("x", &Array::zeros(DType::F64, [300])).unwrap();
+    program.write("x", &Array::zeros(DType::F64, [300]).unwrap()).unwrap();
     program.run(1).unwrap();
     assert_eq!(program.output("z").unwrap().to_f64(), want[0]);
     assert_eq!(program.output("u").unwrap().to_f64(), want[1]);

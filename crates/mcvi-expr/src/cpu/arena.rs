@@ -1,5 +1,7 @@
 //! Cache-line aligned memory.
 
+use crate::error::{Error, Result};
+
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -10,6 +12,14 @@ struct Line([u8; 64]);
 pub(crate) struct Arena(Vec<Line>);
 
 impl Arena {
+    /// Zeroed bytes, unless the system does not grant so many.
+    pub fn new(bytes: usize) -> Result<Self> {
+        let mut arena = Arena::default();
+        arena.0.try_reserve_exact(bytes.div_ceil(64)).map_err(|_| Error::Memory { bytes })?;
+        arena.reserve(bytes);
+        Ok(arena)
+    }
+
     /// Make room for this many bytes.
     pub fn reserve(&mut self, bytes: usize) {
         let lines = bytes.div_ceil(64);

@@ -19,6 +19,8 @@ struct Load<T> {
     /// Empty for contiguous elements.
     dims: Vec<usize>,
     strides: Vec<isize>,
+    /// Copied to a register even where memory could stand in for one.
+    copied: bool,
 }
 
 struct Instruction<T> {
@@ -122,15 +124,20 @@ impl<T: Float> MapJob<T> {
         let mut registers = Registers::default();
         let (mut constants, mut scalars, mut loads): (Vec<(Slot, T)>, Vec<_>, Vec<_>) = (vec![], vec![], vec![]);
         let load_slots: Vec<Slot> = map.loads.iter().map(|_| registers.take()).collect();
-        for (load, &slot) in map.loads.iter().zip(&load_slots) {
+        for (index, (load, &slot)) in map.loads.iter().zip(&load_slots).enumerate() {
             let from = layout.at(load.place);
             if load.is_splat() {
                 scalars.push((slot, from));
             } else if load.is_contiguous() {
-                loads.push(Load { slot, from, dims: vec![], strides: vec![] });
+                // Stores come before reductions and in some order: what they read must not be what they overwrite.
+                let read = Value::Load(index);
+                let late = map.stores.iter().map(|s| s.value).chain(map.reduces.iter().map(|r| r.value));
+                let copied =
+                    late.into_iter().any(|v| v == read) && map.stores.iter().any(|s| s.to.buf == load.place.buf);
+                loads.push(Load { slot, from, dims: vec![], strides: vec![], copied });
             } else {
                 let Strided { dims, strides, .. } = load.clone();
-                loads.push(Load { slot, from, dims, strides });
+                loads.push(Load { slot, from, dims, strides, copied: true });
             }
         }
         // Ops whose value is stored, and where: such a value is computed in place if the memory is not read here.
@@ -338,7 +345,7 @@ impl<T: Float> Job for MapJob<T> {
                 unsafe {
                     if !load.dims.is_empty() {
                         gather(register, from, &load.dims, &load.strides, first, n);
-                    } else if whole || ctx.alone {
+                    } else if !load.copied && (whole || ctx.alone) {
                         // Reading up to a vector too far stays within the arena, and nobody writes there now.
                         slots[load.slot] = from.add(first);
                     } else {

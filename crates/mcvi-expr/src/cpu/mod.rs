@@ -161,7 +161,7 @@ impl Memory<'_> {
 }
 
 impl Executor {
-    pub fn new(plan: &Plan, threads: usize) -> Self {
+    pub fn new(plan: &Plan, threads: usize) -> Result<Self> {
         let layout = Layout { plan, level: Level::detect() };
         let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
         let mut segments: Vec<Segment> = vec![];
@@ -181,8 +181,7 @@ impl Executor {
                 segments.push(Segment::Shared(tiles.collect(), AtomicUsize::new(0)));
             }
         }
-        let mut arena = Arena::default();
-        arena.reserve(plan.arena_bytes);
+        let arena = Arena::new(plan.arena_bytes)?;
         let mut executor = Executor { jobs, segments, arena, threads, states: vec![], fallible: false };
         for (place, array) in &plan.literals {
             crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
@@ -194,7 +193,7 @@ impl Executor {
             .kernels
             .iter()
             .any(|k| matches!(k, Kernel::Take { .. } | Kernel::PutAdd { .. } | Kernel::External { .. }));
-        executor
+        Ok(executor)
     }
 
     pub fn memory<'a>(&'a mut self, plan: &'a Plan) -> Memory<'a> {

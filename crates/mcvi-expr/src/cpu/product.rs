@@ -204,13 +204,35 @@ macro_rules! wide {
 
 #[cfg(target_arch = "x86_64")]
 wide!(
-    f32, single, 16, __mmask16, __m512, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_maskz_loadu_ps,
-    _mm512_mask_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, super::transpose_f32
+    f32,
+    single,
+    16,
+    __mmask16,
+    __m512,
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_maskz_loadu_ps,
+    _mm512_mask_storeu_ps,
+    _mm512_set1_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps,
+    super::transpose_f32
 );
 #[cfg(target_arch = "x86_64")]
 wide!(
-    f64, double, 8, __mmask8, __m512d, _mm512_setzero_pd, _mm512_loadu_pd, _mm512_maskz_loadu_pd,
-    _mm512_mask_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_add_pd, super::transpose
+    f64,
+    double,
+    8,
+    __mmask8,
+    __m512d,
+    _mm512_setzero_pd,
+    _mm512_loadu_pd,
+    _mm512_maskz_loadu_pd,
+    _mm512_mask_storeu_pd,
+    _mm512_set1_pd,
+    _mm512_fmadd_pd,
+    _mm512_add_pd,
+    super::transpose
 );
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -117,7 +117,8 @@ impl Job for ExternalJob {
             ExternalPart::HessianVector => f.hessian_vector(z, v, to),
         }));
         if let Err(message) = result.unwrap_or_else(|_| Err("it panicked".to_owned())) {
-            ctx.fail(Error::External { name: f.name().to_owned(), message });
+            let name = catch_unwind(AssertUnwindSafe(|| f.name().to_owned())).unwrap_or_default();
+            ctx.fail(Error::External { name, message });
         }
     }
 }

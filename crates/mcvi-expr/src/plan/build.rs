@@ -144,6 +144,11 @@ impl Schedule {
             Op::StopGradient | Op::Broadcast | Op::Permute(_) | Op::Slice(_) | Op::Reshape => {
                 match View::through(&node, self.node(node.args[0]), self.view(node.args[0])) {
                     Some(view) => self.views[id.index()] = Some(view),
+                    // Kernels compute with floats; integers are copied.
+                    None if !node.dtype.is_float() => {
+                        self.nodes[id.index()].op = Op::Cast;
+                        self.single(id);
+                    }
                     None => self.fuse(id, space(&self.node(node.args[0]).shape.clone()), None),
                 }
             }
