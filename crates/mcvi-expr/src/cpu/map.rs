@@ -4,6 +4,7 @@
 use super::arena::Arena;
 use super::micro::{Level, Micro, MicroOp, micro};
 use super::sources::Float;
+use super::tape::{Draft, Loc, Run};
 use super::{At, Ctx, Job, Layout};
 use crate::ops::{Binary, Reduction, Unary};
 use crate::plan::{Function, Map, Over, Strided, Value};
@@ -287,7 +288,106 @@ impl<T: Float> MapJob<T> {
     }
 }
 
+impl<T: Float> MapJob<T> {
+    fn calls(&self, draft: &mut Draft) -> bool {
+        let (n, padded) = (self.total, self.total.next_multiple_of(T::LANES));
+        if padded > self.chunk || n > self.tile {
+            return false;
+        }
+        let size = padded * size_of::<T>();
+        draft.registers(self.slots * size);
+        let mut slots: Vec<Loc> = (0..self.slots).map(|i| Loc::Register(i * size)).collect();
+        for &(slot, value) in &self.constants {
+            slots[slot] = draft.constant(&value.bytes(), padded);
+        }
+        for &(slot, from) in &self.scalars {
+            draft.call(erase(splat::<T>), slots[slot], [Loc::Memory(from.bytes); 3], padded);
+        }
+        for load in &self.loads {
+            let from = Loc::Memory(load.from.bytes);
+            if !load.dims.is_empty() {
+                draft.gather::<T>(slots[load.slot], from, &load.dims, &load.strides, n);
+            } else if load.copied {
+                draft.call(erase(copy::<T>), slots[load.slot], [from; 3], n);
+            } else {
+                slots[load.slot] = from;
+            }
+        }
+        for store in self.stores.iter().filter(|s| s.direct && (s.roomy || n == padded)) {
+            slots[store.slot] = Loc::Memory(store.to.bytes);
+        }
+        for i in &self.code {
+            draft.call(erase(i.run), slots[i.to], i.args.map(|slot| slots[slot]), padded);
+        }
+        for store in self.stores.iter().filter(|s| !(s.direct && (s.roomy || n == padded))) {
+            draft.call(erase(copy::<T>), Loc::Memory(store.to.bytes), [slots[store.slot]; 3], n);
+        }
+        for r in &self.reduces {
+            let run = match (r.over, r.how) {
+                (Over::Columns, Reduction::Sum) => columns::<T, false>,
+                (Over::Columns, Reduction::Max) => columns::<T, true>,
+                (_, Reduction::Sum) => rows::<T, false>,
+                (_, Reduction::Max) => rows::<T, true>,
+            };
+            // One number carries both lengths.
+            let row = if r.over == Over::All { n } else { self.row };
+            draft.call(erase(run), Loc::Memory(r.to.bytes), [slots[r.slot]; 3], n << 32 | row);
+        }
+        true
+    }
+}
+
+/// Forget the element type of a kernel.
+fn erase<T>(run: Micro<T>) -> Run {
+    // SAFETY: pointers to different types are passed alike; whoever makes the call passes pointers to T.
+    unsafe { std::mem::transmute::<Micro<T>, Run>(run) }
+}
+
+/// # Safety
+/// `to` must be valid for n elements and `from` for one.
+unsafe fn splat<T: Copy>(to: *mut T, from: *const T, _: *const T, _: *const T, n: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { fill(to, *from, n) }
+}
+
+/// # Safety
+/// Both must be valid for n elements.
+unsafe fn copy<T: Copy>(to: *mut T, from: *const T, _: *const T, _: *const T, n: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { (0..n).for_each(|i| *to.add(i) = *from.add(i)) }
+}
+
+/// Reduce each row; the upper half of `lengths` is the number of elements, the lower that of a row.
+///
+/// # Safety
+/// `from` must be valid for all elements, `to` for one of each row.
+unsafe fn rows<T: Float, const MAX: bool>(to: *mut T, from: *const T, _: *const T, _: *const T, lengths: usize) {
+    let (n, row) = (lengths >> 32, lengths & 0xffff_ffff);
+    let how = if MAX { Reduction::Max } else { Reduction::Sum };
+    for i in 0..n / row {
+        // SAFETY: promised by the caller.
+        unsafe { *to.add(i) = reduce_run(how, from.add(i * row), row) };
+    }
+}
+
+/// Reduce each column; lengths as for `rows`.
+///
+/// # Safety
+/// `from` must be valid for all elements, `to` for a row.
+unsafe fn columns<T: Float, const MAX: bool>(to: *mut T, from: *const T, _: *const T, _: *const T, lengths: usize) {
+    let (n, row) = (lengths >> 32, lengths & 0xffff_ffff);
+    let how = if MAX { Reduction::Max } else { Reduction::Sum };
+    for i in 0..row {
+        // SAFETY: promised by the caller.
+        unsafe { *to.add(i) = (1..n / row).fold(*from.add(i), |sum, r| fold(how, sum, *from.add(r * row + i))) };
+    }
+}
+
 impl<T: Float> Job for MapJob<T> {
+    fn write_out(&self, draft: &mut Draft) -> bool {
+        self.calls(draft)
+    }
+
     fn tiles(&self) -> usize {
         self.total.div_ceil(self.tile)
     }

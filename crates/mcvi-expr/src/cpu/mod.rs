@@ -14,6 +14,7 @@ mod map;
 pub(crate) mod micro;
 mod product;
 mod sources;
+mod tape;
 mod team;
 
 use crate::error::{Error, Result};
@@ -23,13 +24,14 @@ use arena::Arena;
 use micro::Level;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tape::{Draft, Tape};
 use team::{Barrier, Team};
 
 /// A level cheaper than this (in nanoseconds) is not worth waking other threads for.
 const WORTH_SHARING: f64 = 8000.0;
 
 /// One kernel made ready for this machine.
-pub(super) trait Job: Send + Sync {
+trait Job: Send + Sync {
     /// Independent parts of the work.
     fn tiles(&self) -> usize {
         1
@@ -39,6 +41,11 @@ pub(super) trait Job: Send + Sync {
     /// Bytes of scratch memory a thread needs.
     fn scratch(&self) -> usize {
         0
+    }
+    /// Write the whole work out as a few calls, if it is small; says whether it did.
+    fn write_out(&self, draft: &mut Draft) -> bool {
+        let _ = draft;
+        false
     }
     /// Do one part.
     ///
@@ -113,7 +120,7 @@ impl Layout<'_> {
 
 enum Segment {
     /// Jobs for the first thread, in order.
-    Alone(Vec<usize>),
+    Alone(Tape),
     /// Tiles of independent jobs, the heaviest jobs first; the counter hands them out.
     Shared(Vec<(u32, u32)>, AtomicUsize),
 }
@@ -164,24 +171,46 @@ impl Executor {
     pub fn new(plan: &Plan, threads: usize) -> Result<Self> {
         let layout = Layout { plan, level: Level::detect() };
         let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
-        let mut segments: Vec<Segment> = vec![];
+        // Consecutive levels for one thread, and the tiles of levels to share.
+        let mut alone: Vec<Vec<usize>> = vec![];
+        let mut order_of: Vec<Option<Vec<(u32, u32)>>> = vec![];
         for level in &plan.levels {
             let mut order: Vec<usize> = level.clone().collect();
             let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
             let tiles: usize = order.iter().map(|&j| jobs[j].tiles()).sum();
             if cost < WORTH_SHARING || tiles < 2 {
-                match segments.last_mut() {
-                    Some(Segment::Alone(list)) => list.extend(order),
-                    _ => segments.push(Segment::Alone(order)),
+                match (order_of.last(), alone.last_mut()) {
+                    (Some(None), Some(list)) => list.extend(order),
+                    _ => {
+                        alone.push(order);
+                        order_of.push(None);
+                    }
                 }
             } else {
                 let weight = |j: usize| jobs[j].cost() / jobs[j].tiles() as f64;
                 order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
                 let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));
-                segments.push(Segment::Shared(tiles.collect(), AtomicUsize::new(0)));
+                order_of.push(Some(tiles.collect()));
             }
         }
-        let arena = Arena::new(plan.arena_bytes)?;
+        let drafts = alone.into_iter().map(|list| {
+            let mut draft = Draft::default();
+            for j in list {
+                if !jobs[j].write_out(&mut draft) {
+                    draft.job(j);
+                }
+            }
+            draft
+        });
+        let (tapes, constants, tape_bytes) = tape::finish(drafts.collect(), plan.arena_bytes);
+        let mut tapes = tapes.into_iter();
+        let segments = order_of.into_iter().filter_map(|order| match order {
+            Some(tiles) => Some(Segment::Shared(tiles, AtomicUsize::new(0))),
+            None => tapes.next().map(Segment::Alone),
+        });
+        let segments = segments.collect();
+        let mut arena = Arena::new(plan.arena_bytes + tape_bytes)?;
+        arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
         let mut executor = Executor { jobs, segments, arena, threads, states: vec![], fallible: false };
         for (place, array) in &plan.literals {
             crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
@@ -310,14 +339,13 @@ impl Walk<'_> {
         let (alone, ctx) = (Ctx { alone: true, ..ctx }, Ctx { alone: barrier.is_for_one(), ..ctx });
         for segment in self.executor.segments {
             match segment {
-                Segment::Alone(list) => {
-                    for &j in list.iter().filter(|_| thread == 0) {
-                        for tile in 0..jobs[j].tiles() {
-                            // SAFETY: levels run in order on one thread while the others wait.
-                            unsafe { jobs[j].run(&alone, tile, scratch) };
-                        }
-                    }
-                }
+                Segment::Alone(_) if thread > 0 => {}
+                // SAFETY: levels run in order on one thread while the others wait.
+                Segment::Alone(tape) => unsafe {
+                    tape.run(&alone, |j| {
+                        (0..jobs[j].tiles()).for_each(|tile| jobs[j].run(&alone, tile, scratch));
+                    });
+                },
                 Segment::Shared(tiles, next) => {
                     barrier.wait(|| {});
                     while let Some(&(j, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {

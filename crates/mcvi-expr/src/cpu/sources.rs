@@ -18,6 +18,7 @@ pub(super) trait Float: Real + super::copy::Convert + super::product::Multiply {
     fn root(self) -> Self;
     /// The larger; NaN if either is.
     fn larger(self, other: Self) -> Self;
+    fn bytes(self) -> Vec<u8>;
     /// Equal bits.
     fn same(self, other: Self) -> bool;
     fn positive(self) -> bool;
@@ -32,6 +33,7 @@ macro_rules! float {
             fn over(self, other: Self) -> Self { self / other }
             fn root(self) -> Self { self.sqrt() }
             fn larger(self, other: Self) -> Self { if self >= other || self.is_nan() { self } else { other } }
+            fn bytes(self) -> Vec<u8> { self.to_ne_bytes().to_vec() }
             fn same(self, other: Self) -> bool { self.to_bits() == other.to_bits() }
             fn positive(self) -> bool { self > 0.0 }
         }
