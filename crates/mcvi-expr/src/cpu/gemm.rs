@@ -2,44 +2,62 @@
 
 use super::arena::Arena;
 use super::micro::Level;
-use super::product::{Block, multiply};
+use super::product::{self, Block, multiply};
 use super::sources::Float;
 use super::{At, Ctx, Job, Layout};
-use crate::plan::{MatMul, Place};
+use crate::plan::{MAX_TERMS, MatMul, Place};
 
 /// Below this many multiplications blocks cost more than they gain.
 const TINY: usize = 2048;
 
 pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
-    let product = Product {
-        m: m.m,
-        n: m.n,
-        k: m.k,
-        a: layout.at::<T>(Place { buf: m.a, first: 0 }),
-        a_strides: m.a_strides,
-        b: layout.at(Place { buf: m.b, first: 0 }),
-        b_strides: m.b_strides,
-        to: layout.at(m.to),
-        accumulate: m.accumulate,
-    };
-    let work = m.m * m.n * m.k;
-    if work * m.items.len() <= TINY {
-        return Box::new(Tiny { product, items: m.items.clone() });
+    let terms = m.terms.iter().map(|t| Factors {
+        k: t.k,
+        items: t.items.clone(),
+        a: layout.at::<T>(Place { buf: t.a, first: 0 }),
+        a_strides: t.a_strides,
+        b: layout.at(Place { buf: t.b, first: 0 }),
+        b_strides: t.b_strides,
+    });
+    let terms: Vec<Factors<T>> = terms.collect();
+    let items = terms.first().map_or(0, |t| t.items.len());
+    let depth = terms.iter().map(|t| t.k).sum();
+    let product = Product { m: m.m, n: m.n, items, depth, terms, to: layout.at(m.to), accumulate: m.accumulate };
+    let work = m.m * m.n * depth;
+    if work * items <= TINY {
+        return Box::new(Tiny(product));
     }
-    let (rows, columns) = if work < 100_000 { (m.m, m.n) } else { blocks::<T>(m.m, m.n, m.k, m.b_strides.1 != 1) };
-    Box::new(Blocked { product, items: m.items.clone(), rows, columns, level: layout.level })
+    let transposed = product.terms.iter().any(|t| t.b_strides.1 != 1);
+    let (rows, columns) = if work < 100_000 { (m.m, m.n) } else { blocks::<T>(m.m, m.n, depth, transposed) };
+    Box::new(Blocked { product, rows, columns, level: layout.level })
 }
 
-struct Product<T> {
-    m: usize,
-    n: usize,
+/// The operands of one product.
+struct Factors<T> {
     k: usize,
+    items: Vec<(usize, usize)>,
     a: At<T>,
     a_strides: (isize, isize),
     b: At<T>,
     b_strides: (isize, isize),
+}
+
+/// A sum of products.
+struct Product<T> {
+    m: usize,
+    n: usize,
+    items: usize,
+    /// The inner extents of all terms together.
+    depth: usize,
+    terms: Vec<Factors<T>>,
     to: At<T>,
     accumulate: bool,
+}
+
+impl<T> Product<T> {
+    fn nanoseconds(&self) -> f64 {
+        (self.m * self.n * self.depth * self.items) as f64 * 2.0 * size_of::<T>() as f64 / 4.0 / 100.0
+    }
 }
 
 /// Block sizes that fill the kernel's registers and share well among 2, 4 or 8 threads. They depend on the shape alone.
@@ -83,19 +101,17 @@ fn blocks<T: Float>(m: usize, n: usize, k: usize, transposed: bool) -> (usize, u
 struct Blocked<T> {
     level: Level,
     product: Product<T>,
-    items: Vec<(usize, usize)>,
     rows: usize,
     columns: usize,
 }
 
 impl<T: Float> Job for Blocked<T> {
     fn tiles(&self) -> usize {
-        self.items.len() * self.product.m.div_ceil(self.rows) * self.product.n.div_ceil(self.columns)
+        self.product.items * self.product.m.div_ceil(self.rows) * self.product.n.div_ceil(self.columns)
     }
 
     fn cost(&self) -> f64 {
-        let p = &self.product;
-        (p.m * p.n * p.k * self.items.len()) as f64 * 2.0 * size_of::<T>() as f64 / 4.0 / 100.0
+        self.product.nanoseconds()
     }
 
     fn scratch(&self) -> usize {
@@ -108,55 +124,54 @@ impl<T: Float> Job for Blocked<T> {
         let down = p.m.div_ceil(self.rows);
         let (item, row, column) = (tile / (across * down), tile / across % down, tile % across);
         let (row, column) = (row * self.rows, column * self.columns);
-        let (a_first, b_first) = self.items[item];
         // SAFETY: the strides describe matrices inside complete buffers, and the tile owns its block of the result.
         unsafe {
             let block = Block {
                 m: self.rows.min(p.m - row),
                 n: self.columns.min(p.n - column),
-                k: p.k,
-                a: ctx.ptr(p.a).add(a_first).offset(row as isize * p.a_strides.0),
-                a_strides: p.a_strides,
-                b: ctx.ptr(p.b).add(b_first).offset(column as isize * p.b_strides.1),
-                b_strides: p.b_strides,
                 to: ctx.ptr(p.to).add((item * p.m + row) * p.n + column),
                 to_row: p.n as isize,
                 accumulate: p.accumulate,
             };
-            multiply(self.level, &block, scratch.bytes().as_mut_ptr().cast());
+            let factors = |t: &Factors<T>| product::Factors {
+                k: t.k,
+                a: ctx.ptr(t.a).add(t.items[item].0).offset(row as isize * t.a_strides.0).cast_const(),
+                a_strides: t.a_strides,
+                b: ctx.ptr(t.b).add(t.items[item].1).offset(column as isize * t.b_strides.1).cast_const(),
+                b_strides: t.b_strides,
+            };
+            let mut all = [factors(&p.terms[0]); MAX_TERMS];
+            for (f, term) in all.iter_mut().zip(&p.terms) {
+                *f = factors(term);
+            }
+            multiply(self.level, &block, &all[..p.terms.len()], scratch.bytes().as_mut_ptr().cast());
         }
     }
 }
 
 /// A product of a few elements.
-struct Tiny<T> {
-    product: Product<T>,
-    items: Vec<(usize, usize)>,
-}
+struct Tiny<T>(Product<T>);
 
 impl<T: Float> Job for Tiny<T> {
     fn cost(&self) -> f64 {
-        let p = &self.product;
-        20.0 + (p.m * p.n * p.k * self.items.len()) as f64
+        20.0 + 50.0 * self.0.nanoseconds()
     }
 
     unsafe fn run(&self, ctx: &Ctx<'_>, _: usize, _: &mut Arena) {
-        let p = &self.product;
-        for (item, &(a_first, b_first)) in self.items.iter().enumerate() {
-            for i in 0..p.m {
-                for j in 0..p.n {
-                    // SAFETY: the strides describe matrices inside complete buffers; nobody else writes the result.
-                    unsafe {
-                        let a = ctx.ptr(p.a).add(a_first).offset(i as isize * p.a_strides.0);
-                        let b = ctx.ptr(p.b).add(b_first).offset(j as isize * p.b_strides.1);
-                        let to = ctx.ptr(p.to).add((item * p.m + i) * p.n + j);
-                        let mut sum = if p.accumulate { *to } else { T::of(0.0) };
-                        for l in 0..p.k as isize {
-                            sum = sum.plus((*a.offset(l * p.a_strides.1)).times(*b.offset(l * p.b_strides.0)));
-                        }
-                        *to = sum;
+        let p = &self.0;
+        for (item, i, j) in (0..p.items).flat_map(|x| (0..p.m).flat_map(move |i| (0..p.n).map(move |j| (x, i, j)))) {
+            // SAFETY: the strides describe matrices inside complete buffers; nobody else writes the result.
+            unsafe {
+                let to = ctx.ptr(p.to).add((item * p.m + i) * p.n + j);
+                let mut sum = if p.accumulate { *to } else { T::of(0.0) };
+                for t in &p.terms {
+                    let a = ctx.ptr(t.a).add(t.items[item].0).offset(i as isize * t.a_strides.0);
+                    let b = ctx.ptr(t.b).add(t.items[item].1).offset(j as isize * t.b_strides.1);
+                    for l in 0..t.k as isize {
+                        sum = sum.plus((*a.offset(l * t.a_strides.1)).times(*b.offset(l * t.b_strides.0)));
                     }
                 }
+                *to = sum;
             }
         }
     }

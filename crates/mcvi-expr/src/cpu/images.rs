@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::micro::Level;
-use super::product::{Block, multiply};
+use super::product::{Block, Factors, multiply};
 use super::sources::Float;
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel};
@@ -106,8 +106,8 @@ impl<T: Float> Job for ConvJob<T> {
             let rest = patches.add(rows * pixels);
             let (left, right, to) = (ctx.ptr(self.from[0]), ctx.ptr(self.from[1]), ctx.ptr(self.to));
             let multiply = |m, n, k, a: *mut T, a_strides, b: *mut T, b_strides, to, accumulate| {
-                let (a, b, to_row) = (a.cast_const(), b.cast_const(), n as isize);
-                multiply(self.level, &Block { m, n, k, a, a_strides, b, b_strides, to, to_row, accumulate }, rest);
+                let factors = Factors { k, a: a.cast_const(), a_strides, b: b.cast_const(), b_strides };
+                multiply(self.level, &Block { m, n, to, to_row: n as isize, accumulate }, &[factors], rest);
             };
             let (tall, wide) = (rows as isize, pixels as isize);
             let unroll = |i: usize| {

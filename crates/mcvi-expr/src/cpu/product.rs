@@ -6,20 +6,27 @@
 //! On other processors, and for operands strided in both directions, `gemm` does the work.
 
 use super::micro::Level;
+use crate::plan::MAX_TERMS;
 
-/// `to[m, n] (+)= a[m, k] b[k, n]`, each with (row, column) strides; columns of `to` are adjacent.
+/// A block of the result: its columns are adjacent.
 #[derive(Clone, Copy)]
 pub(super) struct Block<T> {
     pub m: usize,
     pub n: usize,
+    pub to: *mut T,
+    pub to_row: isize,
+    /// Add to what is there already.
+    pub accumulate: bool,
+}
+
+/// The factors of one term: `a[m, k] b[k, n]`, each with (row, column) strides.
+#[derive(Clone, Copy)]
+pub(super) struct Factors<T> {
     pub k: usize,
     pub a: *const T,
     pub a_strides: (isize, isize),
     pub b: *const T,
     pub b_strides: (isize, isize),
-    pub to: *mut T,
-    pub to_row: isize,
-    pub accumulate: bool,
 }
 
 /// Rows of b handled at a time, so that a strip of it stays in the second-level cache.
@@ -33,44 +40,47 @@ pub(super) trait Multiply: Copy + 'static {
     /// The AVX-512 kernel.
     ///
     /// # Safety
-    /// The processor must have AVX-512F, the strides must describe readable and writable matrices, b must have
+    /// The processor must have AVX-512F, the strides must describe readable and writable matrices, every b must have
     /// adjacent columns or adjacent rows, and `scratch` must be valid for `SCRATCH` elements.
-    unsafe fn wide(block: &Block<Self>, scratch: *mut Self);
+    unsafe fn wide(block: &Block<Self>, terms: &[Factors<Self>], scratch: *mut Self);
 }
 
-/// Multiply, by whatever is fastest.
+/// Sum at most `MAX_TERMS` products, by whatever is fastest.
 ///
 /// # Safety
 /// The strides must describe readable and writable matrices; `scratch` must be valid for `SCRATCH` elements; `level`
 /// must not exceed what the processor has.
-pub(super) unsafe fn multiply<T: Multiply>(level: Level, block: &Block<T>, scratch: *mut T) {
-    let p = block;
-    // SAFETY: promised by the caller.
-    unsafe {
-        if level == Level::Avx512 && (p.b_strides.1 == 1 || p.b_strides.0 == 1) {
-            return T::wide(block, scratch);
+pub(super) unsafe fn multiply<T: Multiply>(level: Level, block: &Block<T>, terms: &[Factors<T>], scratch: *mut T) {
+    let adjacent = |f: &Factors<T>| f.b_strides.1 == 1 || f.b_strides.0 == 1;
+    if level == Level::Avx512 && terms.iter().all(adjacent) {
+        // SAFETY: promised by the caller.
+        return unsafe { T::wide(block, terms, scratch) };
+    }
+    for (i, f) in terms.iter().enumerate() {
+        // SAFETY: promised by the caller.
+        unsafe {
+            gemm::gemm(
+                block.m,
+                block.n,
+                f.k,
+                block.to,
+                1,
+                block.to_row,
+                block.accumulate || i > 0,
+                f.a,
+                f.a_strides.1,
+                f.a_strides.0,
+                f.b,
+                f.b_strides.1,
+                f.b_strides.0,
+                T::ONE,
+                T::ONE,
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            );
         }
-        gemm::gemm(
-            p.m,
-            p.n,
-            p.k,
-            p.to,
-            1,
-            p.to_row,
-            p.accumulate,
-            p.a,
-            p.a_strides.1,
-            p.a_strides.0,
-            p.b,
-            p.b_strides.1,
-            p.b_strides.0,
-            T::ONE,
-            T::ONE,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
     }
 }
 
@@ -79,7 +89,7 @@ macro_rules! wide {
     ($type:ty, $module:ident, $lanes:literal, $mask:ty, $vector:ty, $zero:ident, $load:ident, $masked_load:ident,
      $store:ident, $broadcast:ident, $fma:ident, $add:ident, $transpose:path) => {
         mod $module {
-            use super::{Block, DEPTH};
+            use super::{Block, DEPTH, Factors, MAX_TERMS};
             use std::arch::x86_64::*;
 
             pub const LANES: usize = $lanes;
@@ -90,36 +100,43 @@ macro_rules! wide {
             /// meet a strip of b, which then comes from afar: later rows of it are asked for early.
             #[inline]
             #[target_feature(enable = "avx512f")]
-            unsafe fn tile<const R: usize, const V: usize, const FIRST: bool>(p: &Block<$type>, last: $mask) {
+            unsafe fn tile<const R: usize, const V: usize, const FIRST: bool>(
+                p: &Block<$type>,
+                terms: &[Factors<$type>],
+                done: usize,
+                last: $mask,
+            ) {
                 let mut sums = [[$zero(); V]; R];
-                let (mut a, mut b) = (p.a, p.b);
                 // SAFETY: the strides stay within the matrices; masked lanes are neither read nor written.
                 unsafe {
-                    for _ in 0..p.k {
-                        let mut row = [$zero(); V];
-                        for v in 0..V - 1 {
-                            row[v] = $load(b.add(v * LANES));
-                        }
-                        row[V - 1] = $masked_load(last, b.add((V - 1) * LANES));
-                        if FIRST {
-                            for v in 0..V {
-                                let ahead = b.wrapping_offset(8 * p.b_strides.0).wrapping_add(v * LANES);
-                                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                    for f in terms {
+                        let (mut a, mut b) = (f.a.offset(done as isize * f.a_strides.0), f.b);
+                        for _ in 0..f.k {
+                            let mut row = [$zero(); V];
+                            for v in 0..V - 1 {
+                                row[v] = $load(b.add(v * LANES));
                             }
-                        }
-                        for r in 0..R {
-                            let x = $broadcast(*a.offset(r as isize * p.a_strides.0));
-                            for v in 0..V {
-                                sums[r][v] = $fma(x, row[v], sums[r][v]);
+                            row[V - 1] = $masked_load(last, b.add((V - 1) * LANES));
+                            if FIRST {
+                                for v in 0..V {
+                                    let ahead = b.wrapping_offset(8 * f.b_strides.0).wrapping_add(v * LANES);
+                                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                                }
                             }
+                            for r in 0..R {
+                                let x = $broadcast(*a.offset(r as isize * f.a_strides.0));
+                                for v in 0..V {
+                                    sums[r][v] = $fma(x, row[v], sums[r][v]);
+                                }
+                            }
+                            b = b.wrapping_offset(f.b_strides.0);
+                            a = a.wrapping_offset(f.a_strides.1);
                         }
-                        b = b.wrapping_offset(p.b_strides.0);
-                        a = a.wrapping_offset(p.a_strides.1);
                     }
                     for r in 0..R {
                         for v in 0..V {
                             let mask = if v == V - 1 { last } else { !0 };
-                            let to = p.to.offset(r as isize * p.to_row).add(v * LANES);
+                            let to = p.to.offset((done + r) as isize * p.to_row).add(v * LANES);
                             let sum = sums[r][v];
                             let sum = if p.accumulate { $add($masked_load(mask, to), sum) } else { sum };
                             $store(to, mask, sum);
@@ -128,62 +145,64 @@ macro_rules! wide {
                 }
             }
 
-            /// All rows, for one strip of at most three vectors of columns of b.
+            /// All rows, for one strip of at most three vectors of columns.
             #[target_feature(enable = "avx512f")]
-            unsafe fn strip<const V: usize>(p: &Block<$type>, last: $mask) {
-                let mut done = 0;
-                while done < p.m {
-                    // SAFETY: `done` rows into the matrices, with as many rows left as each arm handles.
+            unsafe fn strip<const V: usize>(p: &Block<$type>, terms: &[Factors<$type>], last: $mask) {
+                for done in (0..p.m).step_by(8) {
+                    // SAFETY: as many rows are left as each arm handles.
                     unsafe {
-                        let rest = Block {
-                            a: p.a.offset(done as isize * p.a_strides.0),
-                            to: p.to.offset(done as isize * p.to_row),
-                            ..*p
-                        };
                         match p.m - done {
-                            8.. if done == 0 => tile::<8, V, true>(&rest, last),
-                            8.. => tile::<8, V, false>(&rest, last),
-                            7 => tile::<7, V, false>(&rest, last),
-                            6 => tile::<6, V, false>(&rest, last),
-                            5 => tile::<5, V, false>(&rest, last),
-                            4 => tile::<4, V, false>(&rest, last),
-                            3 => tile::<3, V, false>(&rest, last),
-                            2 => tile::<2, V, false>(&rest, last),
-                            _ => tile::<1, V, false>(&rest, last),
+                            8.. if done == 0 => tile::<8, V, true>(p, terms, done, last),
+                            8.. => tile::<8, V, false>(p, terms, done, last),
+                            7 => tile::<7, V, false>(p, terms, done, last),
+                            6 => tile::<6, V, false>(p, terms, done, last),
+                            5 => tile::<5, V, false>(p, terms, done, last),
+                            4 => tile::<4, V, false>(p, terms, done, last),
+                            3 => tile::<3, V, false>(p, terms, done, last),
+                            2 => tile::<2, V, false>(p, terms, done, last),
+                            _ => tile::<1, V, false>(p, terms, done, last),
                         }
                     }
-                    done += 8;
                 }
             }
 
             #[target_feature(enable = "avx512f")]
-            pub unsafe fn product(p: &Block<$type>, scratch: *mut $type) {
+            pub unsafe fn product(p: &Block<$type>, terms: &[Factors<$type>], scratch: *mut $type) {
+                let together = terms.iter().all(|f| f.b_strides.1 == 1 && f.k <= DEPTH);
                 for column in (0..p.n).step_by(COLUMNS) {
                     let n = COLUMNS.min(p.n - column);
                     let vectors = n.div_ceil(LANES);
                     let last: $mask = !0 >> (vectors * LANES - n);
-                    for depth in (0..p.k).step_by(DEPTH) {
-                        let k = DEPTH.min(p.k - depth);
-                        // SAFETY: column and depth stay within the matrices; scratch holds a strip of b.
-                        unsafe {
-                            let mut part = Block {
-                                k,
-                                n,
-                                a: p.a.offset(depth as isize * p.a_strides.1),
-                                b: p.b.offset(depth as isize * p.b_strides.0 + column as isize * p.b_strides.1),
-                                to: p.to.add(column),
-                                accumulate: p.accumulate || depth > 0,
-                                ..*p
-                            };
-                            if p.b_strides.1 != 1 {
-                                // Rows of b are adjacent instead: transpose the strip.
-                                $transpose(part.b, p.b_strides.1, k, n, scratch, COLUMNS);
-                                (part.b, part.b_strides) = (scratch, (COLUMNS as isize, 1));
-                            }
-                            match vectors {
-                                1 => strip::<1>(&part, last),
-                                2 => strip::<2>(&part, last),
-                                _ => strip::<3>(&part, last),
+                    // SAFETY: column and depth stay within the matrices; scratch holds a strip of b.
+                    unsafe {
+                        let mut block = Block { n, to: p.to.add(column), ..*p };
+                        let strip = |block: &Block<$type>, terms: &[Factors<$type>]| match vectors {
+                            1 => strip::<1>(block, terms, last),
+                            2 => strip::<2>(block, terms, last),
+                            _ => strip::<3>(block, terms, last),
+                        };
+                        let at = |f: &Factors<$type>, depth: usize| Factors {
+                            k: DEPTH.min(f.k - depth),
+                            a: f.a.offset(depth as isize * f.a_strides.1),
+                            b: f.b.offset(depth as isize * f.b_strides.0 + column as isize * f.b_strides.1),
+                            ..*f
+                        };
+                        if together {
+                            let mut all = [at(&terms[0], 0); MAX_TERMS];
+                            all.iter_mut().zip(terms).for_each(|(to, f)| *to = at(f, 0));
+                            strip(&block, &all[..terms.len()]);
+                            continue;
+                        }
+                        for f in terms {
+                            for depth in (0..f.k).step_by(DEPTH) {
+                                let mut part = at(f, depth);
+                                if f.b_strides.1 != 1 {
+                                    // Rows of b are adjacent instead: transpose the strip.
+                                    $transpose(part.b, f.b_strides.1, part.k, n, scratch, COLUMNS);
+                                    (part.b, part.b_strides) = (scratch, (COLUMNS as isize, 1));
+                                }
+                                strip(&block, &[part]);
+                                block.accumulate = true;
                             }
                         }
                     }
@@ -194,9 +213,9 @@ macro_rules! wide {
         impl Multiply for $type {
             const SCRATCH: usize = DEPTH * $module::COLUMNS;
             const ONE: Self = 1.0;
-            unsafe fn wide(block: &Block<Self>, scratch: *mut Self) {
+            unsafe fn wide(block: &Block<Self>, terms: &[Factors<Self>], scratch: *mut Self) {
                 // SAFETY: promised by the caller.
-                unsafe { $module::product(block, scratch) }
+                unsafe { $module::product(block, terms, scratch) }
             }
         }
     };
@@ -241,7 +260,7 @@ macro_rules! narrow {
         impl Multiply for $type {
             const SCRATCH: usize = 0;
             const ONE: Self = 1.0;
-            unsafe fn wide(_: &Block<Self>, _: *mut Self) {
+            unsafe fn wide(_: &Block<Self>, _: &[Factors<Self>], _: *mut Self) {
                 unreachable!("only called where there is AVX-512");
             }
         }

@@ -1,7 +1,7 @@
 //! Scheduling: which nodes are fused into one kernel, and the level each kernel runs at.
 
 use super::view::View;
-use super::{Kernel, Plan, REDUCE_TILE, emit, sink};
+use super::{Kernel, MAX_TERMS, Plan, REDUCE_TILE, emit, sink};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Binary, Op};
 use crate::shape::{DType, Shape};
@@ -25,8 +25,31 @@ pub(super) enum Work {
     Fused(Cluster),
     /// A node with a kernel of its own.
     Single(NodeId),
-    /// A matrix product added in place to an earlier value: the sum, and the product.
-    Accumulate(NodeId, NodeId),
+    /// A sum of matrix products, added in place to an earlier value if there is one.
+    Products {
+        out: NodeId,
+        terms: Vec<NodeId>,
+        onto: Option<NodeId>,
+    },
+    /// What has become part of another task.
+    Gone,
+}
+
+impl Work {
+    /// The nodes read, other than those this work computes itself.
+    pub fn reads(&self, nodes: &[Node]) -> Vec<NodeId> {
+        let args = |ids: &[NodeId]| ids.iter().flat_map(|n| nodes[n.index()].args.iter().copied()).collect();
+        match self {
+            Work::Fused(c) => args(&c.nodes),
+            Work::Single(id) => args(&[*id]),
+            Work::Products { terms, onto, .. } => {
+                let mut all: Vec<NodeId> = args(terms);
+                all.extend(onto);
+                all
+            }
+            Work::Gone => vec![],
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +73,8 @@ pub(super) struct Schedule {
     open: HashMap<(usize, DType, Vec<usize>), Vec<usize>>,
     /// Nodes that live inside another's buffer, from this element on.
     pub alias: HashMap<NodeId, (NodeId, usize)>,
+    /// The tasks of products, by what they compute.
+    products: HashMap<NodeId, usize>,
 }
 
 /// The extents that matter for iterating: those above 1.
@@ -87,6 +112,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(Node
         tasks: vec![],
         open: HashMap::new(),
         alias: HashMap::new(),
+        products: HashMap::new(),
     };
     for i in (0..n).filter(|&i| live[i]) {
         schedule.visit(NodeId(i as u32));
@@ -203,7 +229,14 @@ impl Schedule {
         let args = self.node(id).args.clone();
         let level = 1 + args.iter().map(|&a| self.arg_level(a)).max().unwrap_or(0);
         self.level[id.index()] = level;
-        self.tasks.push(Task { level, work: Work::Single(id) });
+        let work = match self.node(id).op {
+            Op::MatMul { .. } => {
+                self.products.insert(id, self.tasks.len());
+                Work::Products { out: id, terms: vec![id], onto: None }
+            }
+            _ => Work::Single(id),
+        };
+        self.tasks.push(Task { level, work });
         level
     }
 
@@ -317,8 +350,26 @@ impl Schedule {
         let args = self.node(product).args.clone();
         let level = 1 + args.iter().chain([&other]).map(|&a| self.arg_level(a)).max().unwrap_or(0);
         self.level[sum.index()] = level;
-        self.tasks.push(Task { level, work: Work::Accumulate(sum, product) });
+        let (mut terms, mut onto) = (vec![], Some(other));
+        if let Some(&before) = self.products.get(&other)
+            && self.joins(&self.tasks[before].work)
+            && let Work::Products { terms: t, onto: o, .. } =
+                std::mem::replace(&mut self.tasks[before].work, Work::Gone)
+        {
+            (terms, onto) = (t, o);
+        }
+        terms.push(product);
+        self.products.insert(sum, self.tasks.len());
+        self.tasks.push(Task { level, work: Work::Products { out: sum, terms, onto } });
         true
+    }
+
+    /// Whether products should wait for a further term, to be summed without a detour through memory: if their
+    /// operands, which are kept meanwhile, are smaller than the result.
+    fn joins(&self, work: &Work) -> bool {
+        let Work::Products { out, terms, .. } = work else { return false };
+        let operands = |t: &NodeId| self.node(*t).args.iter().map(|a| self.node(*a).shape.size()).sum::<usize>();
+        terms.len() < MAX_TERMS && terms.iter().all(|t| operands(t) <= self.node(*out).shape.size())
     }
 
     /// Pieces that end up contiguous are computed in place; the others are copied.

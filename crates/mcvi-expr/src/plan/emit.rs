@@ -41,7 +41,8 @@ pub(super) fn emit(
         match &task.work {
             Work::Fused(cluster) => e.fused(index, task.level, cluster),
             Work::Single(id) => e.single(*id, task.level),
-            Work::Accumulate(sum, product) => e.matmul(*product, *sum, true, task.level),
+            Work::Products { out, terms, onto } => e.products(*out, terms, onto.is_some(), task.level),
+            Work::Gone => {}
         }
     }
     for (state, value) in commits {
@@ -86,18 +87,8 @@ impl Emitter {
             }
         };
         for (index, task) in self.s.tasks.iter().enumerate() {
-            match &task.work {
-                Work::Fused(c) => {
-                    for &node in &c.nodes {
-                        self.s.node(node).args.iter().for_each(|&a| need(&self.s, a, Some(index)));
-                    }
-                }
-                Work::Single(id) => self.s.node(*id).args.iter().for_each(|&a| need(&self.s, a, None)),
-                Work::Accumulate(sum, product) => {
-                    let args = self.s.node(*sum).args.iter().chain(&self.s.node(*product).args);
-                    args.filter(|a| *a != product).for_each(|&a| need(&self.s, a, None));
-                }
-            }
+            let by = matches!(task.work, Work::Fused(_)).then_some(index);
+            task.work.reads(&self.s.nodes).iter().for_each(|&a| need(&self.s, a, by));
         }
         outputs.iter().for_each(|(_, id)| need(&self.s, *id, None));
         updates.iter().for_each(|&(_, value)| need(&self.s, value, None));
@@ -110,15 +101,8 @@ impl Emitter {
         // Level and task of each reader, and whether it reads element by element.
         let mut readers: HashMap<NodeId, Vec<(usize, usize, bool)>> = HashMap::new();
         for (index, task) in self.s.tasks.iter().enumerate() {
-            let (nodes, fused): (Vec<NodeId>, Option<&Cluster>) = match &task.work {
-                Work::Fused(c) => (c.nodes.clone(), Some(c)),
-                Work::Single(id) => (vec![*id], None),
-                Work::Accumulate(sum, product) => (vec![*sum, *product], None),
-            };
-            for arg in nodes.iter().flat_map(|n| &self.s.node(*n).args) {
-                if self.s.views[arg.index()].is_none() {
-                    continue;
-                }
+            let fused = if let Work::Fused(c) = &task.work { Some(c) } else { None };
+            for arg in &task.work.reads(&self.s.nodes) {
                 let base = self.s.view(*arg).base;
                 if states.contains(&base) {
                     let plain = fused.is_some_and(|c| self.s.is_identity(*arg, &c.space));
@@ -278,18 +262,25 @@ impl Emitter {
         }
     }
 
-    fn matmul(&mut self, product: NodeId, out: NodeId, accumulate: bool, level: usize) {
+    fn products(&mut self, out: NodeId, terms: &[NodeId], accumulate: bool, level: usize) {
+        let terms: Vec<Term> = terms.iter().map(|&t| self.term(t, level)).collect();
+        let shape = self.s.node(out).shape.clone();
+        let [.., m, n] = *shape.dims() else { unreachable!("checked when built") };
+        let (dtype, to) = (self.s.node(out).dtype, self.place_of(out, level));
+        self.kernels.push((level, Kernel::MatMul(MatMul { dtype, m, n, terms, to, accumulate })));
+    }
+
+    fn term(&mut self, product: NodeId, level: usize) -> Term {
         let node = self.s.node(product).clone();
-        let Op::MatMul { ta, tb } = node.op else { unreachable!("only products accumulate") };
+        let Op::MatMul { ta, tb } = node.op else { unreachable!("only products are summed") };
         let mut operand = |id: NodeId, transposed: bool| {
             let buf = self.place_of(self.s.view(id).base, level);
             let (view, shape) = (self.s.view(id), &self.s.node(id).shape);
             let r = shape.rank();
             let (mut rs, mut cs) = (view.strides[r - 2], view.strides[r - 1]);
-            let (mut rows, mut cols) = (shape.dims()[r - 2], shape.dims()[r - 1]);
+            let columns = shape.dims()[if transposed { r - 2 } else { r - 1 }];
             if transposed {
                 std::mem::swap(&mut rs, &mut cs);
-                std::mem::swap(&mut rows, &mut cols);
             }
             // The first element of each item of the batch, in row-major order of the leading axes.
             let mut firsts = vec![buf.first + view.offset];
@@ -299,22 +290,17 @@ impl Emitter {
                     .flat_map(|&f| (0..extent).map(move |i| f.wrapping_add_signed(i as isize * stride)))
                     .collect();
             }
-            (buf.buf, firsts, (rs, cs), rows, cols)
+            (buf.buf, firsts, (rs, cs), columns)
         };
-        let (a, a_firsts, a_strides, m, k) = operand(node.args[0], ta);
-        let (b, b_firsts, b_strides, _, n) = operand(node.args[1], tb);
-        let items = a_firsts.into_iter().zip(b_firsts).collect();
-        let to = self.place_of(out, level);
-        let dtype = node.dtype;
-        let kernel = MatMul { dtype, m, n, k, items, a, a_strides, b, b_strides, to, accumulate };
-        self.kernels.push((level, Kernel::MatMul(kernel)));
+        let (a, a_firsts, a_strides, k) = operand(node.args[0], ta);
+        let (b, b_firsts, b_strides, _) = operand(node.args[1], tb);
+        Term { k, items: a_firsts.into_iter().zip(b_firsts).collect(), a, a_strides, b, b_strides }
     }
 
     fn single(&mut self, id: NodeId, level: usize) {
         let node = self.s.node(id).clone();
         let (dtype, args, shape) = (node.dtype, &node.args, &node.shape);
         let kernel = match node.op {
-            Op::MatMul { .. } => return self.matmul(id, id, false, level),
             Op::Concat(axis) => return self.concat(id, axis, level),
             Op::Cast => {
                 let from_type = self.s.node(args[0]).dtype;

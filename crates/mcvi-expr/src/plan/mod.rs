@@ -259,12 +259,21 @@ pub(crate) struct Reduce {
     pub to: Place,
 }
 
-/// `out = op(a) op(b) [+ addend]`, for each item of a batch; `out` is row-major.
+/// A sum of products of matrices, for each item of a batch; the result is row-major.
 #[derive(Clone, Debug)]
 pub(crate) struct MatMul {
     pub dtype: DType,
     pub m: usize,
     pub n: usize,
+    pub terms: Vec<Term>,
+    pub to: Place,
+    /// Add to what is in `to` already.
+    pub accumulate: bool,
+}
+
+/// One product of a sum.
+#[derive(Clone, Debug)]
+pub(crate) struct Term {
     pub k: usize,
     /// First elements of a and b for each item of the batch.
     pub items: Vec<(usize, usize)>,
@@ -273,9 +282,6 @@ pub(crate) struct MatMul {
     pub a_strides: (isize, isize),
     pub b: BufId,
     pub b_strides: (isize, isize),
-    pub to: Place,
-    /// Add to what is in `to` already.
-    pub accumulate: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -303,6 +309,9 @@ pub(crate) struct Conv {
 /// Images handled by one tile of a convolution.
 pub(crate) const IMAGES_PER_TILE: usize = 8;
 
+/// Products summed at a time.
+pub(crate) const MAX_TERMS: usize = 4;
+
 /// Elements above which column and full reductions are split over tiles and combined afterwards.
 pub(crate) const REDUCE_TILE: usize = 4096;
 
@@ -321,7 +330,9 @@ impl std::fmt::Display for Kernel {
             Kernel::Combine { parts, len, .. } => write!(f, "combine {parts} of {len}"),
             Kernel::MatMul(m) => {
                 let plus = if m.accumulate { " accumulated" } else { "" };
-                write!(f, "matmul {} {}x{}x{} of {}{plus}", m.dtype, m.m, m.k, m.n, m.items.len())
+                let k: Vec<String> = m.terms.iter().map(|t| t.k.to_string()).collect();
+                let batch = m.terms.first().map_or(0, |t| t.items.len());
+                write!(f, "matmul {} {}x{}x{} of {batch}{plus}", m.dtype, m.m, k.join("+"), m.n)
             }
             Kernel::Copy { from, .. } => write!(f, "copy {}", from.dims.iter().product::<usize>()),
             Kernel::CumSum { len, .. } => write!(f, "cumsum of {len}"),

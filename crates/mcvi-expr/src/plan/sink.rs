@@ -16,13 +16,8 @@ pub(super) fn sink(s: &mut Schedule, roots: &[NodeId]) {
         readers[s.view(root).base.index()].push(None);
     }
     for (index, task) in s.tasks.iter().enumerate() {
-        let nodes: &[NodeId] = match &task.work {
-            Work::Fused(c) => &c.nodes,
-            Work::Single(id) => std::slice::from_ref(id),
-            Work::Accumulate(sum, product) => &[*sum, *product],
-        };
-        for arg in nodes.iter().flat_map(|n| &s.nodes[n.index()].args) {
-            readers[s.view(*arg).base.index()].push(Some(index));
+        for arg in task.work.reads(&s.nodes) {
+            readers[s.view(arg).base.index()].push(Some(index));
         }
     }
     let mut open: HashMap<(usize, Vec<usize>), Vec<usize>> = HashMap::new();
