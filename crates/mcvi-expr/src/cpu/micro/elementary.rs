@@ -95,14 +95,6 @@ pub(super) fn log1p<T: Real, const F: bool>(x: T) -> T {
     sel((x > -one) & (x < T::INF), r, edge)
 }
 
-/// ln u where u = 1 + t is given both ways (u at least to relative accuracy, t too if small).
-#[inline(always)]
-pub(super) fn ln_ratio<T: Real, const F: bool>(u: T, t: T) -> T {
-    let (k, m) = u.split();
-    let near = (t > T::lit(-0.29)) & (t < T::lit(0.41));
-    ln_core::<T, F>(sel(near, T::lit(0.0), k), sel(near, t, m - T::lit(1.0)))
-}
-
 /// a^b for positive normal a and finite b, by a logarithm of twice the precision. Only worth its
 /// cost (and only right) with fused multiply-add. Error 1.1 ulp.
 #[inline(always)]

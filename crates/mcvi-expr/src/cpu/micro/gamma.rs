@@ -2,17 +2,20 @@
 //!
 //! Below 8 the argument is moved up by 8 through the recurrence, gathered into one product or one
 //! fraction; from 8 on the asymptotic series, refitted in 1/z², is used. The `*_asym` forms serve
-//! arguments that are all ≥ 8, in either type; the others any in [`TINY`, ∞), in `f64`.
+//! arguments that are all ≥ 8, in either type; the others any in [`TINY`, ∞), in `f64`. Differences
+//! have limits of their own, the `*_few` forms where a < 8 and n = 0, 1, 2 or 3, and all divisions
+//! of a form gathered into one.
 
-use super::elementary::{ln_normal, ln_ratio};
+use super::elementary::ln_normal;
 use super::real::{Float, Real, sel};
 
 /// Where the asymptotic series take over.
 pub(super) const BIG: f64 = 8.0;
 /// Below this the lane forms may underflow; see `scalar`.
 pub(super) const TINY: f64 = 1e-290;
-/// Above this the arguments of a difference are not moved together.
-const FAR: f64 = 64.0;
+/// The lane forms of differences take arguments in [`DIFF_LOW`, `DIFF_HIGH`]; see `diff_far`.
+pub(super) const DIFF_LOW: f64 = 1e-60;
+pub(super) const DIFF_HIGH: f64 = 1e14;
 
 /// lgamma(z) = (z − ½)(ln z − 1) + ½ ln 2π − ½ + LG(1/z²)/z; fit error 8e-20.
 const LG: [f64; 7] = [
@@ -46,6 +49,26 @@ const TG: [f64; 9] = [
     1.0912216749165424,
     -4.2802583750535,
 ];
+/// LG, DG and TG′ (trigamma(z) = 1/z + 1/2z² + TG′(1/z²)/z³) for differences: fitted in the
+/// derivative, relative to that of the whole function; fit errors 5e-17, 2e-17, 3e-16.
+const LG_DIFF: [f64; 5] =
+    [0.08333333333283127, -0.002777777636673348, 0.0007936268625905735, -0.0005930812177186681, 0.0007429327509931431];
+const DG_DIFF: [f64; 6] = [
+    0.08333333333328391,
+    -0.00833333330199179,
+    0.0039682451372646515,
+    -0.0041653738865219244,
+    0.007472520942994236,
+    -0.01673602638303684,
+];
+const TG_DIFF: [f64; 6] = [
+    0.1666666666662023,
+    -0.03333333297704953,
+    0.023809415548117014,
+    -0.033316797609987715,
+    0.07439772623489721,
+    -0.19423382984228374,
+];
 /// ½ ln 2π − ½
 const LG_CONST: f64 = 0.4189385332046727;
 
@@ -71,8 +94,9 @@ fn series<T: Real, const F: bool, const N: usize>(w: T, c: &[f64; N]) -> T {
 /// (p(w), divided difference p[u, w]) of the series p with coefficients c.
 #[inline(always)]
 fn series_diff<T: Real, const F: bool, const N: usize>(u: T, w: T, c: &[f64; N]) -> (T, T) {
-    let mut i = terms::<T, N>() - 1;
-    let (mut p, mut d) = (T::lit(c[i]), T::lit(0.0));
+    let mut i = terms::<T, N>() - 2;
+    let mut d = T::lit(c[i + 1]);
+    let mut p = d.fma::<F>(w, T::lit(c[i]));
     while i > 0 {
         i -= 1;
         d = d.fma::<F>(u, p);
@@ -144,116 +168,235 @@ pub(super) fn trigamma<const F: bool>(x: f64) -> f64 {
     trigamma_asym::<f64, F>(sel(small, x + BIG, x)) + sel(small, sum, 0.0)
 }
 
-/// lgamma(b) − lgamma(a), b = a + n, both ≥ 8. `f32`: 3 ulp.
+/// (k, num, den) with ln(b/a) = k ln 2 + ln((1+q)/(1−q)), q = num/den, for b = a + n.
+#[inline(always)]
+fn ratio<T: Real>(a: T, b: T, n: T) -> (T, T, T) {
+    let (k, s) = b.near_power(a);
+    (k, sel(k == T::lit(0.0), n, b - s), b + s)
+}
+
+/// k ln 2 + ln((1+q)/(1−q)), to 2 ulp.
+#[inline(always)]
+fn ln_parts<T: Real, const F: bool>(k: T, q: T) -> T {
+    let z = q * q;
+    let l = q * z.fma::<F>(T::ln_poly::<F>(z), T::lit(2.0));
+    k.fma::<F>(T::lit(std::f64::consts::LN_2), l)
+}
+
+/// Both of a difference's arguments moved up by 8, and whether they are: if either is small.
+#[inline(always)]
+fn moved(a: f64, b: f64) -> (f64, f64, bool) {
+    let small = (a < BIG) | (b < BIG);
+    let up = sel(small, BIG, 0.0);
+    (a + up, b + up, small)
+}
+
+/// (lgamma(b) − lgamma(a), 1/more), b = a + n, both in [8, `DIFF_HIGH`]. The first does not depend on
+/// `more` but by rounding, and not even so where that is 1.
+#[inline(always)]
+fn lgamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
+    let (one, two) = (T::lit(1.0), T::lit(2.0));
+    let (k, num, d1) = ratio(a, b, n);
+    let (kb, m) = b.split();
+    let d2 = m + one;
+    let (ab, d) = (a * b, d1 * d2);
+    let rest = ab * d;
+    let inv = one / (rest * more);
+    let r = inv * more;
+    let (iab, id) = (r * d, r * ab);
+    let (ua, ub) = (b * iab, a * iab);
+    // (a − ½) ln(b/a), so that a tiny num is not divided.
+    let i1 = id * d2;
+    let q = num * i1;
+    let z = q * q;
+    let ah = a - T::lit(0.5);
+    let first = num * (ah * i1) * z.fma::<F>(T::ln_poly::<F>(z), two);
+    let first = (k * T::lit(std::f64::consts::LN_2)).fma::<F>(ah, first);
+    let lb = ln_parts::<T, F>(kb, (m - one) * (id * d1));
+    let (g, dg) = series_diff::<T, F, 5>(ub * ub, ua * ua, &LG_DIFF);
+    let tail = (ub * (ua + ub)).fma::<F>(dg, g);
+    let slope = (-iab).fma::<F>(tail, lb - one);
+    (n.fma::<F>(slope, first), inv * rest)
+}
+
+/// lgamma(b) − lgamma(a), b = a + n, both in [8, 1e14]. `f32`: 3 ulp.
 #[inline(always)]
 pub(super) fn lgamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
-    let (one, half) = (T::lit(1.0), T::lit(0.5));
-    let (ua, ub) = (one / a, one / b);
-    let t = n * ua;
-    // (a − ½) ln(b/a); where n/a is about to underflow it is n(1 − 1/2a).
-    let first = (a - half) * ln_ratio::<T, F>(b * ua, t);
-    let vanishing = t.abs() < T::MIN_NORMAL * T::lit(1e6);
-    let first = sel(vanishing, n * (-half).fma::<F>(ua, one), first);
-    let (g, d) = series_diff::<T, F, 7>(ub * ub, ua * ua, &LG);
-    let tail = t * ub * (ub * (ua + ub)).fma::<F>(d, g);
-    n.fma::<F>(ln_normal::<T, F>(b) - one, first - tail)
+    lgamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
 }
 
-/// Which of a and b are moved up by 8: all that are not far, if either is small.
-#[inline(always)]
-fn moved(a: f64, b: f64) -> (bool, bool, f64) {
-    let small = (a < BIG) | (b < BIG);
-    let (sa, sb) = (small & (a < FAR), small & (b < FAR));
-    (sa, sb, sel(sb, BIG, 0.0) - sel(sa, BIG, 0.0))
-}
-
-/// lgamma(a + n) − lgamma(a). Relative error ≤ 3e-15, absolute about its zeros (2e-15).
+/// lgamma(a + n) − lgamma(a). Relative error ≤ 3e-15, absolute about its zeros (3e-15).
 #[inline(always)]
 pub(super) fn lgamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;
-    let (sa, sb, dn) = moved(a, b);
-    let both = sa & sb;
-    // P(b)/P(a) and P(b)/P(a) − 1 = (y_b − y_a) P[y_a, y_b]/P(a), with P as in `lgamma`.
+    let (za, zb, small) = moved(a, b);
+    // ln P(b)/P(a), with P as in `lgamma` and P(b) − P(a) = (y_b − y_a) P[y_a, y_b].
     let (ya, yb) = (a * (a + 7.0), b * (b + 7.0));
-    let (mut pa, mut pb, mut d) = (ya, yb, 1.0);
-    for c in [6.0, 10.0, 12.0] {
-        d = Float::fma::<F>(d, yb + c, pa);
-        pa *= ya + c;
-        pb *= yb + c;
-    }
-    let inv = 1.0 / sel(sa, pa, 1.0);
-    let t = sel(both, n * (a + b + 7.0) * d * inv, 1.0);
-    let l = ln_ratio::<f64, F>(sel(sb, pb, 1.0) * inv, t);
-    let l = sel(sa | sb, l, 0.0);
-    lgamma_diff_asym::<f64, F>(a + sel(sa, BIG, 0.0), b + sel(sb, BIG, 0.0), n + dn) - l
+    let (qa, qb) = (ya * (ya + 12.0), yb * (yb + 12.0));
+    let (ra, rb) = ((ya + 6.0) * (ya + 10.0), (yb + 6.0) * (yb + 10.0));
+    let d = Float::fma::<F>(ya + yb + 12.0, rb, qa * (ya + yb + 16.0));
+    let (pa, pb) = (qa * ra, qb * rb);
+    let (k, num, den) = ratio(pa, pb, n * (a + b + 7.0) * d);
+    let (asym, inv) = lgamma_diff_core::<f64, F>(za, zb, n, sel(small, den, 1.0));
+    asym - sel(small, ln_parts::<f64, F>(k, num * inv), 0.0)
 }
 
-/// digamma(b) − digamma(a), b = a + n, both ≥ 8. `f32`: 5 ulp.
+/// As `lgamma_diff_core`, of digamma.
+#[inline(always)]
+fn digamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
+    let (k, num, d) = ratio(a, b, n);
+    let ab = a * b;
+    let rest = ab * d;
+    let inv = T::lit(1.0) / (rest * more);
+    let r = inv * more;
+    let iab = r * d;
+    let (ua, ub) = (b * iab, a * iab);
+    let u = ub * ub;
+    let (h, dh) = series_diff::<T, F, 6>(u, ua * ua, &DG_DIFF);
+    let s = (ua + ub).fma::<F>(dh.fma::<F>(u, h), T::lit(0.5));
+    let l = ln_parts::<T, F>(k, num * (r * ab));
+    ((n * iab).fma::<F>(s, l), inv * rest)
+}
+
+/// digamma(b) − digamma(a), b = a + n, both in [8, 1e14]. `f32`: 4 ulp.
 #[inline(always)]
 pub(super) fn digamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
-    let (ua, ub) = (T::lit(1.0) / a, T::lit(1.0) / b);
-    let t = n * ua;
-    let u = ub * ub;
-    let (h, dh) = series_diff::<T, F, 7>(u, ua * ua, &DG);
-    let s = (ua + ub).fma::<F>(dh.fma::<F>(u, h), T::lit(0.5));
-    (t * ub).fma::<F>(s, ln_ratio::<T, F>(b * ua, t))
+    digamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
 }
 
 /// digamma(a + n) − digamma(a). Relative error ≤ 1e-15.
 #[inline(always)]
 pub(super) fn digamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;
-    let (sa, sb, dn) = moved(a, b);
-    // Σ 1/(a+i) − 1/(b+i) = n Σ 1/((a+i)(b+i)); only one of the two sums where one is far.
-    let (xa, xb) = (sel(sa, a, 1.0), sel(sb, b, 1.0));
-    let (da, db) = (sel(sa, 1.0, 0.0), sel(sb, 1.0, 0.0));
-    let (mut num, mut den) = (0.0, 1.0);
-    for i in 1..8 {
-        let i = f64::from(i);
-        let q = Float::fma::<F>(da, i, xa) * Float::fma::<F>(db, i, xb);
-        num = Float::fma::<F>(num, q, den);
-        den *= q;
-    }
-    let m = sel(sa & sb, n, da - db);
-    // The first term apart: its denominator may underflow.
-    let sum = m / xa / xb + m * (num / den);
-    let asym = digamma_diff_asym::<f64, F>(a + da * BIG, b + db * BIG, n + dn);
-    asym + sel(sa | sb, sum, 0.0)
+    let (za, zb, small) = moved(a, b);
+    // Σ 1/(a+i) − 1/(b+i), paired as in `digamma`: each pair is n(t − 2c)/((y_a+c)(y_b+c)).
+    let (ya, yb) = (a * (a + 7.0), b * (b + 7.0));
+    let t = Float::fma::<F>(a + a + 7.0, a + b + 7.0, -(ya + ya));
+    let q = [0.0, 6.0, 10.0, 12.0].map(|c| (ya + c) * (yb + c));
+    let (p0, p1) = (q[0] * q[1], q[2] * q[3]);
+    let n0 = Float::fma::<F>(t, q[1], (t - 12.0) * q[0]);
+    let n1 = Float::fma::<F>(t - 20.0, q[3], (t - 24.0) * q[2]);
+    let sum = n * Float::fma::<F>(n0, p1, n1 * p0);
+    let (asym, inv) = digamma_diff_core::<f64, F>(za, zb, n, sel(small, p0 * p1, 1.0));
+    asym + sel(small, sum * inv, 0.0)
 }
 
-/// trigamma(b) − trigamma(a), b = a + n, both ≥ 8. `f32`: 4 ulp.
+/// As `lgamma_diff_core`, of trigamma.
+#[inline(always)]
+fn trigamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
+    let ab = a * b;
+    let inv = T::lit(1.0) / (ab * more);
+    let iab = inv * more;
+    let (ua, ub) = (b * iab, a * iab);
+    let (w, u) = (ua * ua, ub * ub);
+    let (g, dg) = series_diff::<T, F, 6>(u, w, &TG_DIFF);
+    // Of 1/z, 1/2z² and TG/z³.
+    let s = ua + ub;
+    let cubes = ua.fma::<F>(s, u).fma::<F>(g, (u * ub * s) * dg);
+    let f = s.fma::<F>(T::lit(0.5), cubes) + T::lit(1.0);
+    (-(n * iab) * f, inv * ab)
+}
+
+/// trigamma(b) − trigamma(a), b = a + n, both in [8, 1e14]. `f32`: 4 ulp.
 #[inline(always)]
 pub(super) fn trigamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
-    let (ua, ub) = (T::lit(1.0) / a, T::lit(1.0) / b);
-    let (g, dg) = series_diff::<T, F, 9>(ub * ub, ua * ua, &TG);
-    let s = ua + ub;
-    let f = (ub * s).fma::<F>(dg, g);
-    -(n * ua * ub) * s.fma::<F>(T::lit(0.5), f)
+    trigamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
 }
 
 /// trigamma(a + n) − trigamma(a). Relative error ≤ 1e-15.
 #[inline(always)]
 pub(super) fn trigamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let b = a + n;
-    let (sa, sb, dn) = moved(a, b);
-    let both = sa & sb;
-    // Σ 1/(a+i)² − 1/(b+i)² = n Σ (a+b+2i)/((a+i)²(b+i)²); one sum only where one is far.
-    let (xa, xb) = (sel(sa, a, 1.0), sel(sb, b, 1.0));
-    let (da, db) = (sel(sa, 1.0, 0.0), sel(sb, 1.0, 0.0));
-    let (top, step) = (sel(both, a + b, 1.0), sel(both, 2.0, 0.0));
-    let (mut num, mut den) = (0.0, 1.0);
-    for i in 1..8 {
-        let i = f64::from(i);
-        let q = Float::fma::<F>(da, i, xa) * Float::fma::<F>(db, i, xb);
-        let q = q * q;
-        num = Float::fma::<F>(num, q, den * Float::fma::<F>(step, i, top));
-        den *= q;
+    let (za, zb, small) = moved(a, b);
+    // Σ 1/(a+i)² − 1/(b+i)², paired: with A = y_a + c, B = y_b + c each pair is
+    // (y_b − y_a)(2AB + (49 − 4c)(A + B))/(AB)².
+    let (ya, yb) = (a * (a + 7.0), b * (b + 7.0));
+    let [(n0, q0), (n1, q1), (n2, q2), (n3, q3)] = [0.0, 6.0, 10.0, 12.0].map(|c| {
+        let (x, y) = (ya + c, yb + c);
+        let q = x * y;
+        (Float::fma::<F>(x + y, 49.0 - 4.0 * c, q + q), q * q)
+    });
+    let (p0, p1) = (q0 * q1, q2 * q3);
+    let (n0, n1) = (Float::fma::<F>(n0, q1, n1 * q0), Float::fma::<F>(n2, q3, n3 * q2));
+    let sum = n * (a + b + 7.0) * Float::fma::<F>(n0, p1, n1 * p0);
+    let (asym, inv) = trigamma_diff_core::<f64, F>(za, zb, n, sel(small, p0 * p1, 1.0));
+    asym - sel(small, sum * inv, 0.0)
+}
+
+/// The factors of a(a+1)…(a+n−1), n = 0, 1, 2 or 3; those missing are 1.
+#[inline(always)]
+fn rising<T: Real>(a: T, n: T) -> (T, T, T) {
+    let (zero, one) = (T::lit(0.0), T::lit(1.0));
+    (sel(n > zero, a, one), sel(n > one, a + one, one), sel(n > T::lit(2.0), a + T::lit(2.0), one))
+}
+
+/// lgamma(a + n) − lgamma(a), n = 0, 1, 2 or 3, a in [`Float::LOW`, 8). Relative error 1e-15, absolute
+/// about the zeros of n = 2 and 3.
+#[inline(always)]
+pub(super) fn lgamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
+    let (x, y, z) = rising(a, n);
+    let (k, m) = (x * y * z).split();
+    ln_parts::<T, F>(k, (m - T::lit(1.0)) / (m + T::lit(1.0)))
+}
+
+/// digamma(a + n) − digamma(a), as `lgamma_few`. Relative error 1e-15.
+#[inline(always)]
+pub(super) fn digamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
+    let (zero, one, two) = (T::lit(0.0), T::lit(1.0), T::lit(2.0));
+    let (x, y, z) = rising(a, n);
+    let on = |k: T| sel(n > k, one, zero);
+    let xy = x * y;
+    let num = on(zero).fma::<F>(y, on(one) * x).fma::<F>(z, on(two) * xy);
+    num / (xy * z)
+}
+
+/// trigamma(a + n) − trigamma(a), as `lgamma_few`. Relative error 1e-15.
+#[inline(always)]
+pub(super) fn trigamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
+    let (zero, one, two) = (T::lit(0.0), T::lit(1.0), T::lit(2.0));
+    let (x, y, z) = rising(a, n);
+    let (x, y, z) = (x * x, y * y, z * z);
+    let on = |k: T| sel(n > k, one, zero);
+    let xy = x * y;
+    let num = on(zero).fma::<F>(y, on(one) * x).fma::<F>(z, on(two) * xy);
+    zero - num / (xy * z)
+}
+
+/// The difference of order k = 0, 1 or 2 (as `polygamma_diff`) for any positive finite a and b = a + n.
+/// Relative error 1e-14, absolute about its zeros.
+pub(super) fn diff_far(k: u32, a: f64, n: f64) -> f64 {
+    let b = a + n;
+    let up = sel((a < BIG) | (b < BIG), 8, 0);
+    let mut sum = 0.0;
+    for i in 0..up {
+        let (x, y) = (a + f64::from(i), b + f64::from(i));
+        let t = n / x;
+        sum += match k {
+            0 if t < f64::INFINITY => -t.ln_1p(),
+            0 => x.ln() - y.ln(),
+            1 => t / y,
+            _ => -(t / y) * (1.0 / x + 1.0 / y),
+        };
     }
-    let m = sel(both, n, da - db);
-    let (ra, rb) = (1.0 / xa, 1.0 / xb);
-    // The first term apart: its denominator may underflow.
-    let first = (m * ra * rb) * sel(both, ra + rb, ra * rb);
-    let sum = first + m * (num / den);
-    let asym = trigamma_diff_asym::<f64, F>(a + da * BIG, b + db * BIG, n + dn);
-    asym - sel(sa | sb, sum, 0.0)
+    let (a, b) = (a + f64::from(up), b + f64::from(up));
+    let (t, ua, ub) = (n / a, 1.0 / a, 1.0 / b);
+    let (w, u, s) = (ua * ua, ub * ub, ua + ub);
+    let asym = match k {
+        0 => {
+            let (g, d) = series_diff::<f64, false, 5>(u, w, &LG_DIFF);
+            // Where n/a may underflow, its logarithm is n/a less half its square.
+            let small = n * (1.0 - 0.5 * ua) * (1.0 - 0.5 * t);
+            let first = if t.abs() < 1e-9 { small } else { (a - 0.5) * t.ln_1p() };
+            first + n * ((b.ln() - 1.0) - ua * ub * (g + ub * s * d))
+        }
+        1 => {
+            let (h, d) = series_diff::<f64, false, 6>(u, w, &DG_DIFF);
+            t.ln_1p() + t * ub * (0.5 + s * (h + u * d))
+        }
+        _ => {
+            let (g, d) = series_diff::<f64, false, 6>(u, w, &TG_DIFF);
+            -(t * ub) * (1.0 + 0.5 * s + (w + ua * ub + u) * g + u * ub * s * d)
+        }
+    };
+    asym + sum
 }

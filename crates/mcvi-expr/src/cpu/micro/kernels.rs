@@ -1,14 +1,14 @@
 //! The loops around the lane functions, and the choice of loop by operation and level.
 
 use super::lanes::*;
-use super::real::Real;
+use super::real::{Real, sel};
 use super::{Level, MicroOp};
 use std::mem::MaybeUninit;
 
 /// A kernel: writes `dst[i]` from `a[i]`, `b[i]`, `c[i]` for i < n.
 pub type Micro<T> = unsafe fn(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize);
 
-/// Elements worked on at a time by the loops of the expensive functions.
+/// Elements the loops of the expensive functions choose a form for at a time.
 const CHUNK: usize = 64;
 
 /// What one lane does. `F`: fused multiply-add available.
@@ -17,25 +17,37 @@ pub(super) trait Lane<T: Real> {
     const ARITY: usize;
     /// Whether a cheaper form, with the same results, serves chunks whose lanes are all `easy`.
     const EASY: bool = false;
+    /// Whether some lanes are `few`, with a form of their own.
+    const FEW: bool = false;
     /// Whether some lanes are `odd`, redone in scalar code.
     const ODD: bool = false;
 
     /// The function.
     fn full<const F: bool>(a: T, b: T, c: T) -> T;
-    /// Whether `fast` is right for this lane.
+    /// Negative unless `fast` is right for this lane.
     #[inline(always)]
-    fn easy(_a: T, _b: T) -> bool {
-        true
+    fn hard(_a: T, _b: T) -> T::Bits {
+        T::Bits::default()
     }
     /// The function where every lane is easy.
     #[inline(always)]
     fn fast<const F: bool>(a: T, b: T, c: T) -> T {
         Self::full::<F>(a, b, c)
     }
-    /// Whether the lane needs `fix`.
+    /// Whether the result is that of `brief`, and of no other form; never where the lane is easy.
     #[inline(always)]
-    fn odd(_a: T, _b: T) -> bool {
+    fn few(_a: T, _b: T) -> bool {
         false
+    }
+    /// The function of few lanes.
+    #[inline(always)]
+    fn brief<const F: bool>(a: T, _b: T) -> T {
+        a
+    }
+    /// Negative if the lane needs `fix`.
+    #[inline(always)]
+    fn odd(_a: T, _b: T) -> T::Bits {
+        T::Bits::default()
     }
     /// The function for odd lanes.
     fn fix(a: T, _b: T) -> T {
@@ -95,66 +107,197 @@ impl<T: Real, L: Lane<T>> Kernel<T> for Light<L> {
     }
 }
 
-/// Loop of an expensive function: a chunk at a time into a local buffer, which no operand aliases
-/// (so that the loop is vectorised), then copied out.
+/// Loop of an expensive function: a block at a time, by the cheapest form that serves all its lanes.
 struct Heavy<L>(L);
 
 impl<T: Real, L: Lane<T>> Kernel<T> for Heavy<L> {
     #[inline(always)]
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
-        let mut buf = [MaybeUninit::<T>::uninit(); CHUNK];
-        let out = buf.as_mut_ptr().cast::<T>();
+    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, _: *const T, n: usize) {
+        // SAFETY: the caller's promise; n is a multiple of LANES.
+        unsafe {
+            if T::LANES == 16 {
+                heavy::<T, L, F, 16>(dst, a, b, n);
+            } else {
+                heavy::<T, L, F, 8>(dst, a, b, n);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Micro`]; n a multiple of `N`.
+#[inline(always)]
+unsafe fn heavy<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, n: usize) {
+    // SAFETY: start + m ≤ n; b is not followed if it is no operand.
+    unsafe {
+        if !L::FEW && !L::EASY && !L::ODD {
+            return blocks::<T, L, FULL, F, N>(dst, a, if L::ARITY > 1 { b } else { a }, n);
+        }
         let mut start = 0;
         while start < n {
-            let m = (n - start).min(CHUNK) / T::LANES * T::LANES;
-            // SAFETY: start + m ≤ n and m ≤ CHUNK; operands past ARITY are not touched.
-            unsafe {
-                let a = a.add(start);
-                let b = if L::ARITY > 1 { b.add(start) } else { a };
-                let c = if L::ARITY > 2 { c.add(start) } else { a };
-                let easy = L::EASY && {
-                    let mut hard = 0u64;
-                    for j in 0..m {
-                        hard |= u64::from(!L::easy(*a.add(j), *b.add(j)));
-                    }
-                    hard == 0
-                };
-                if easy {
-                    for j in 0..m {
-                        *out.add(j) = L::fast::<F>(*a.add(j), *b.add(j), *c.add(j));
-                    }
-                } else {
-                    for j in 0..m {
-                        *out.add(j) = L::full::<F>(*a.add(j), *b.add(j), *c.add(j));
-                    }
-                    if L::ODD {
-                        redo::<T, L>(out, a, b, m);
-                    }
-                }
-                std::ptr::copy_nonoverlapping(out, dst.add(start), m);
-            }
+            let m = (n - start).min(CHUNK) / N * N;
+            let a = a.add(start);
+            let b = if L::ARITY > 1 { b.add(start) } else { a };
+            chunk::<T, L, F, N>(dst.add(start), a, b, m);
             start += m;
         }
     }
 }
 
-/// Redoes the odd lanes of a chunk.
+/// The forms of a lane function. (Not closures: those may end up as functions of their own, compiled
+/// for the baseline.)
+const FULL: u8 = 0;
+const FAST: u8 = 1;
+const BRIEF: u8 = 2;
+
+/// The form of every lane, a block at a time. The loads of a block precede its stores, so that dst
+/// may be one of the operands.
 ///
 /// # Safety
-/// All three pointers valid for m elements.
+/// All pointers valid for n elements, a multiple of `N`.
 #[inline(always)]
-unsafe fn redo<T: Real, L: Lane<T>>(out: *mut T, a: *const T, b: *const T, m: usize) {
-    // SAFETY: j < m.
-    unsafe {
-        let mut any = 0u64;
-        for j in 0..m {
-            any |= u64::from(L::odd(*a.add(j), *b.add(j)));
+unsafe fn blocks<T: Real, L: Lane<T>, const FORM: u8, const F: bool, const N: usize>(
+    dst: *mut T,
+    a: *const T,
+    b: *const T,
+    n: usize,
+) {
+    let mut i = 0;
+    while i < n {
+        // SAFETY: i + N ≤ n.
+        unsafe {
+            let u = a.add(i).cast::<[T; N]>().read_unaligned();
+            let v = b.add(i).cast::<[T; N]>().read_unaligned();
+            let mut r = u;
+            for j in 0..N {
+                r[j] = match FORM {
+                    FAST => L::fast::<F>(u[j], v[j], u[j]),
+                    BRIEF => L::brief::<F>(u[j], v[j]),
+                    _ => L::full::<F>(u[j], v[j], u[j]),
+                };
+            }
+            dst.add(i).cast::<[T; N]>().write_unaligned(r);
         }
-        if any != 0 {
+        i += N;
+    }
+}
+
+/// Whether any lane is odd (`ODD`), or hard.
+///
+/// # Safety
+/// Both pointers valid for m elements.
+#[inline(always)]
+unsafe fn any<T: Real, L: Lane<T>, const ODD: bool>(a: *const T, b: *const T, m: usize) -> bool {
+    let mut all = T::Bits::default();
+    for j in 0..m {
+        // SAFETY: j < m.
+        let (x, y) = unsafe { (*a.add(j), *b.add(j)) };
+        all = all | if ODD { L::odd(x, y) } else { L::hard(x, y) };
+    }
+    all < T::Bits::default()
+}
+
+/// A chunk by the cheapest form that serves all its lanes.
+///
+/// # Safety
+/// All pointers valid for m elements, a multiple of `N` and at most `CHUNK`.
+#[inline(always)]
+unsafe fn chunk<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Most chunks that are not easy show it in the first lane.
+        let easy = L::EASY && L::hard(*a, *b) >= T::Bits::default() && !any::<T, L, false>(a, b, m);
+        if easy {
+            blocks::<T, L, FAST, F, N>(dst, a, b, m);
+        } else if L::FEW {
+            sorted::<T, L, F, N>(dst, a, b, m);
+        } else {
+            full::<T, L, F, N>(dst, a, b, m);
+        }
+    }
+}
+
+/// A chunk by the form that serves all lanes but the odd and the few.
+///
+/// # Safety
+/// As for [`chunk`].
+#[inline(always)]
+unsafe fn full<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut fixed = [MaybeUninit::<(usize, T)>::uninit(); CHUNK];
+        let mut count = 0;
+        if L::ODD && any::<T, L, true>(a, b, m) {
             for j in 0..m {
-                if L::odd(*a.add(j), *b.add(j)) {
-                    *out.add(j) = L::fix(*a.add(j), *b.add(j));
+                let (x, y) = (*a.add(j), *b.add(j));
+                if L::odd(x, y) < T::Bits::default() {
+                    fixed[count].write((j, L::fix(x, y)));
+                    count += 1;
                 }
+            }
+        }
+        blocks::<T, L, FULL, F, N>(dst, a, b, m);
+        for f in &fixed[..count] {
+            let (j, r) = f.assume_init();
+            *dst.add(j) = r;
+        }
+    }
+}
+
+/// A chunk some of whose lanes may be few: the others, gathered into as few blocks as may be, are
+/// done apart.
+///
+/// # Safety
+/// As for [`chunk`].
+#[inline(always)]
+unsafe fn sorted<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
+    let mut parts = [[MaybeUninit::<T>::uninit(); CHUNK]; 3];
+    let [x, y, z] = parts.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
+    // SAFETY: all indices are below m, and the parts are written where they are read.
+    unsafe {
+        let mut rest = 0;
+        for j in 0..m {
+            rest |= sel(L::few(*a.add(j), *b.add(j)), 0u64, 1 << j);
+        }
+        let all = rest == u64::MAX >> (64 - m);
+        let mut count = m;
+        let mut first = 0;
+        if !all {
+            count = 0;
+            first = rest.trailing_zeros() as usize / N * N;
+            if rest != 0 && rest >> first >> (N - 1) <= 1 {
+                // All in one block: taken whole (a wide load of narrow stores is slow).
+                x.cast::<[T; N]>().write_unaligned(a.add(first).cast::<[T; N]>().read_unaligned());
+                y.cast::<[T; N]>().write_unaligned(b.add(first).cast::<[T; N]>().read_unaligned());
+                count = N;
+            } else {
+                first = CHUNK;
+                let mut left = rest;
+                while left != 0 {
+                    let j = left.trailing_zeros() as usize;
+                    (*x.add(count), *y.add(count)) = (*a.add(j), *b.add(j));
+                    left &= left - 1;
+                    count += 1;
+                }
+                // A block is filled up with lanes that are not odd.
+                while !count.is_multiple_of(N) {
+                    (*x.add(count), *y.add(count)) = (T::lit(9.0), T::lit(9.0));
+                    count += 1;
+                }
+            }
+            blocks::<T, L, BRIEF, F, N>(dst, a, b, m);
+        }
+        if count > 0 {
+            let (to, p, q) = if all { (dst, a, b) } else { (z, x.cast_const(), y.cast_const()) };
+            full::<T, L, F, N>(to, p, q, count);
+        }
+        if !all {
+            let (mut left, mut k) = (rest, 0);
+            while left != 0 {
+                let j = left.trailing_zeros() as usize;
+                *dst.add(j) = *z.add(if first < CHUNK { j - first } else { k });
+                left &= left - 1;
+                k += 1;
             }
         }
     }

@@ -74,8 +74,8 @@ macro_rules! trig {
                 e::$f::<T, F>(a)
             }
             #[inline(always)]
-            fn odd(a: T, _: T) -> bool {
-                a.abs() >= T::lit(1e5)
+            fn odd(a: T, _: T) -> T::Bits {
+                a.beyond(T::lit(1e5))
             }
             fn fix(a: T, _: T) -> T {
                 a.$std()
@@ -100,8 +100,8 @@ impl<T: Real> Lane<T> for Pow {
         a.pow_lane::<F>(b)
     }
     #[inline(always)]
-    fn odd(a: T, b: T) -> bool {
-        !((a >= T::MIN_NORMAL) & (a < T::INF) & (b.abs() < T::INF))
+    fn odd(a: T, b: T) -> T::Bits {
+        a.outside(T::MIN_NORMAL, T::MAX) | b.beyond(T::MAX)
     }
     fn fix(a: T, b: T) -> T {
         a.std_pow(b)
@@ -113,7 +113,7 @@ impl<T: Real> Lane<T> for Pow {
 /// the two forms agree to the bit.)
 #[inline(always)]
 fn settle<T: Real, L: Lane<T>, const F: bool>(a: T, b: T, wide: T) -> T {
-    if T::LANES == f64::LANES { wide } else { sel(L::easy(a, b), L::fast::<F>(a, b, a), wide) }
+    if T::LANES == f64::LANES { wide } else { sel(L::hard(a, b) >= T::Bits::default(), L::fast::<F>(a, b, a), wide) }
 }
 
 /// lgamma and the first two polygammas; in f64 unless the whole chunk is easy.
@@ -130,16 +130,16 @@ macro_rules! gammas {
                 settle::<T, Self, F>(a, a, wide)
             }
             #[inline(always)]
-            fn easy(a: T, _: T) -> bool {
-                (a >= T::lit(gamma::BIG)) & (a < T::INF)
+            fn hard(a: T, _: T) -> T::Bits {
+                a.outside(T::lit(gamma::BIG), T::MAX)
             }
             #[inline(always)]
             fn fast<const F: bool>(a: T, _: T, _: T) -> T {
                 gamma::$asym::<T, F>(a)
             }
             #[inline(always)]
-            fn odd(a: T, _: T) -> bool {
-                !((a.to_f64() >= gamma::TINY) & (a < T::INF))
+            fn odd(a: T, _: T) -> T::Bits {
+                a.outside(at_least(gamma::TINY), T::MAX)
             }
             fn fix(a: T, _: T) -> T {
                 T::lit(scalar::$f(a.to_f64()))
@@ -156,10 +156,11 @@ gammas! {
 
 /// Their differences; in f64 unless the whole chunk is easy.
 macro_rules! gamma_diffs {
-    ($($name:ident, $k:literal, $f:ident, $asym:ident;)*) => {$(
+    ($($name:ident, $k:literal, $f:ident, $asym:ident, $few:ident;)*) => {$(
         pub(super) struct $name;
         impl<T: Real> Lane<T> for $name {
             const ARITY: usize = 2;
+            const FEW: bool = true;
             const EASY: bool = true;
             const ODD: bool = true;
             #[inline(always)]
@@ -168,16 +169,27 @@ macro_rules! gamma_diffs {
                 settle::<T, Self, F>(a, n, wide)
             }
             #[inline(always)]
-            fn easy(a: T, n: T) -> bool {
-                inside(a, n, T::lit(gamma::BIG))
+            fn few(a: T, n: T) -> bool {
+                let whole = (n + T::MAGIC) - T::MAGIC == n;
+                whole & (n >= T::lit(0.0)) & (n <= T::lit(3.0)) & (a >= T::LOW) & (a < T::lit(gamma::BIG))
+            }
+            #[inline(always)]
+            fn brief<const F: bool>(a: T, n: T) -> T {
+                gamma::$few::<T, F>(a, n)
+            }
+            #[inline(always)]
+            fn hard(a: T, n: T) -> T::Bits {
+                let high = T::lit(if T::LANES == f64::LANES { gamma::DIFF_HIGH } else { 1e12 });
+                a.outside(T::lit(gamma::BIG), high) | (a + n).outside(T::lit(gamma::BIG), high)
             }
             #[inline(always)]
             fn fast<const F: bool>(a: T, n: T, _: T) -> T {
                 gamma::$asym::<T, F>(a, a + n, n)
             }
             #[inline(always)]
-            fn odd(a: T, n: T) -> bool {
-                !inside(a.to_f64(), n.to_f64(), gamma::TINY)
+            fn odd(a: T, n: T) -> T::Bits {
+                let (low, high) = (at_least(gamma::DIFF_LOW), T::lit(gamma::DIFF_HIGH));
+                a.outside(low, high) | (a + n).outside(low, high)
             }
             fn fix(a: T, n: T) -> T {
                 T::lit(scalar::polygamma_diff($k, a.to_f64(), n.to_f64()))
@@ -187,16 +199,15 @@ macro_rules! gamma_diffs {
 }
 
 gamma_diffs! {
-    LgammaDiff, 0, lgamma_diff, lgamma_diff_asym;
-    DigammaDiff, 1, digamma_diff, digamma_diff_asym;
-    TrigammaDiff, 2, trigamma_diff, trigamma_diff_asym;
+    LgammaDiff, 0, lgamma_diff, lgamma_diff_asym, lgamma_few;
+    DigammaDiff, 1, digamma_diff, digamma_diff_asym, digamma_few;
+    TrigammaDiff, 2, trigamma_diff, trigamma_diff_asym, trigamma_few;
 }
 
-/// Whether a and a + n are finite and at least `low`.
+/// x, or the smallest positive number where x is below it.
 #[inline(always)]
-fn inside<T: Real>(a: T, n: T, low: T) -> bool {
-    let b = a + n;
-    (a >= low) & (b >= low) & (a < T::INF) & (b < T::INF)
+fn at_least<T: Real>(x: f64) -> T {
+    T::lit(if T::LANES == f64::LANES { x } else { 1.5e-45 })
 }
 
 /// ψ⁽ᴷ⁾ in scalar code.

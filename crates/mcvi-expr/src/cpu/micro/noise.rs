@@ -12,7 +12,9 @@ use std::mem::MaybeUninit;
 
 /// Blocks computed at a time.
 const BATCH: usize = 64;
-/// The number of blocks computed is a multiple of this.
+/// Up to this many blocks are computed one by one.
+const SINGLE: usize = 2;
+/// The number of blocks computed at a time is a multiple of this.
 const ROUND: usize = 16;
 
 /// One Philox 4x32-10 block (Salmon et al. 2011, as in Random123).
@@ -58,6 +60,22 @@ struct Draw {
     first: u64,
 }
 
+/// The numbers of a block's words; those past `PER_BLOCK` mean nothing.
+#[inline(always)]
+fn numbers<T: Real, const NORMAL: bool, const F: bool>(w: [u32; 4]) -> [T; 4] {
+    if NORMAL {
+        let [(u, v), (s, t)] = T::normal_pairs(w);
+        let (x, y) = box_muller::<T, F>(u, v);
+        if T::PER_BLOCK == 2 {
+            return [x, y, x, y];
+        }
+        let (z, w) = box_muller::<T, F>(s, t);
+        [x, y, z, w]
+    } else {
+        T::uniforms(w)
+    }
+}
+
 /// The elements of a draw into `dst[0..n]`.
 ///
 /// # Safety
@@ -68,6 +86,23 @@ unsafe fn fill<T: Real, const NORMAL: bool, const F: bool>(draw: Draw, dst: *mut
     let per = T::PER_BLOCK;
     let keys = keys([draw.seed as u32, (draw.seed >> 32) as u32]);
     let step = [draw.step as u32, (draw.step >> 32) as u32];
+    let at = draw.first;
+    if (at % per as u64) as usize + n <= SINGLE * per {
+        // Too few to be worth a vector.
+        for i in 0..n as u64 {
+            let at = at.wrapping_add(i);
+            let k = (at % per as u64) as usize;
+            if k > 0 && i > 0 {
+                continue;
+            }
+            let x = numbers::<T, NORMAL, F>(philox((at / per as u64) as u32, draw.stream, step, &keys));
+            for (x, j) in x[k..per].iter().zip(i as usize..n) {
+                // SAFETY: j < n.
+                unsafe { *dst.add(j) = *x };
+            }
+        }
+        return;
+    }
     let mut words = [[MaybeUninit::<u32>::uninit(); BATCH]; 4];
     let mut out = [[MaybeUninit::<T>::uninit(); BATCH]; 4];
     let mut flat = [MaybeUninit::<T>::uninit(); 4 * BATCH];
@@ -95,16 +130,8 @@ unsafe fn fill<T: Real, const NORMAL: bool, const F: bool>(draw: Draw, dst: *mut
                     words[3][j].assume_init(),
                 ]
             };
-            if NORMAL {
-                for (p, (u, v)) in T::normal_pairs(w).into_iter().take(per / 2).enumerate() {
-                    let (x, y) = box_muller::<T, F>(u, v);
-                    out[2 * p][j].write(x);
-                    out[2 * p + 1][j].write(y);
-                }
-            } else {
-                for (k, u) in T::uniforms(w).into_iter().take(per).enumerate() {
-                    out[k][j].write(u);
-                }
+            for (k, x) in numbers::<T, NORMAL, F>(w).into_iter().take(per).enumerate() {
+                out[k][j].write(x);
             }
         }
         for j in 0..blocks {

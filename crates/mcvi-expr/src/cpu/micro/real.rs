@@ -51,6 +51,8 @@ pub trait Float:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
+    /// The signed integer of the same size.
+    type Bits: Copy + Default + PartialOrd + std::ops::BitOr<Output = Self::Bits>;
     /// 1.5·2^(mantissa bits): adding it rounds to an integer held in the low bits.
     const MAGIC: Self;
     /// `MAGIC` plus the exponent bias, so that the low bits are a biased exponent.
@@ -65,12 +67,16 @@ pub trait Float:
     const EXP_LO: Self;
     /// Smallest normal number.
     const MIN_NORMAL: Self;
+    /// Largest finite number.
+    const MAX: Self;
     /// Positive infinity.
     const INF: Self;
     /// A quiet NaN.
     const NAN: Self;
     /// erf is 1 from here on, as an offset from 2.
     const ERF_TOP: Self;
+    /// From here on products of six powers of an argument are normal numbers.
+    const LOW: Self;
     /// Random elements per Philox block.
     const PER_BLOCK: usize;
 
@@ -80,6 +86,10 @@ pub trait Float:
     fn to_f64(self) -> f64;
     /// `self * b + c`, fused where `F` says so.
     fn fma<const F: bool>(self, b: Self, c: Self) -> Self;
+    /// A negative number unless x is in [lo, hi], 0 ≤ lo; negative at NaN. Cheaper than comparisons.
+    fn outside(self, lo: Self, hi: Self) -> Self::Bits;
+    /// A negative number if |x| is above hi; negative at NaN.
+    fn beyond(self, hi: Self) -> Self::Bits;
     /// |x|
     fn abs(self) -> Self;
     /// √x
@@ -92,9 +102,12 @@ pub trait Float:
     fn pow2(self) -> Self;
     /// (k, m) with x = 2^k·m and m in [√½, √2), for positive normal x.
     fn split(self) -> (Self, Self);
+    /// (k, 2^k·a) for positive normal b = `self` and a, the quotient of b and 2^k·a in [⅔, 1.502];
+    /// k = 0 if b/a is in [0.75, 1.33].
+    fn near_power(self, a: Self) -> (Self, Self);
     /// P of e^r = 1 + r + r²P(r), |r| ≤ ½ ln 2.
     fn exp_poly<const F: bool>(r: Self) -> Self;
-    /// L of ln((1+s)/(1−s)) = 2s + s³L(s²), |s| ≤ (√2−1)/(√2+1).
+    /// L of ln((1+s)/(1−s)) = 2s + s³L(s²), |s| ≤ 0.2004.
     fn ln_poly<const F: bool>(z: Self) -> Self;
     /// S of sin r = r + r³S(r²), |r| ≤ π/4.
     fn sin_poly<const F: bool>(z: Self) -> Self;
@@ -124,8 +137,10 @@ pub trait Float:
 
 /// Body shared by the two implementations: what differs only in names and literals.
 macro_rules! common {
-    ($t:ident, $bits:ident, $shift:literal, $half:literal, $expo:literal, $off:literal) => {
+    ($t:ident, $bits:ident, $ints:ident, $shift:literal, $half:literal, $expo:literal, $off:literal) => {
+        type Bits = $ints;
         const MIN_NORMAL: Self = $t::MIN_POSITIVE;
+        const MAX: Self = $t::MAX;
         const INF: Self = $t::INFINITY;
         const NAN: Self = $t::NAN;
 
@@ -140,6 +155,16 @@ macro_rules! common {
         #[inline(always)]
         fn fma<const F: bool>(self, b: Self, c: Self) -> Self {
             if F { self.mul_add(b, c) } else { self * b + c }
+        }
+        #[inline(always)]
+        fn outside(self, lo: Self, hi: Self) -> $ints {
+            // Of a negative number one of the two differences is negative, or wraps around to be.
+            let x = self.to_bits() as $ints;
+            x.wrapping_sub(lo.to_bits() as $ints) | (hi.to_bits() as $ints).wrapping_sub(x)
+        }
+        #[inline(always)]
+        fn beyond(self, hi: Self) -> $ints {
+            (hi.to_bits() as $ints).wrapping_sub(self.abs().to_bits() as $ints)
         }
         #[inline(always)]
         fn abs(self) -> Self {
@@ -178,6 +203,15 @@ macro_rules! common {
             (k, $t::from_bits((i & MANT).wrapping_add($off)))
         }
         #[inline(always)]
+        fn near_power(self, a: Self) -> (Self, Self) {
+            const ONE: $bits = (1.0 as $t).to_bits();
+            const HALF_BITS: $bits = ($half as $t).to_bits();
+            // The bits of a number, as an integer, are its logarithm, linearly interpolated.
+            let d = self.to_bits().wrapping_sub(a.to_bits()).wrapping_add(ONE + (1 << ($shift - 1))) >> $shift;
+            let k = $t::from_bits(d | HALF_BITS) - ($half + $expo);
+            (k, $t::from_bits(a.to_bits().wrapping_add(d << $shift).wrapping_sub(ONE)))
+        }
+        #[inline(always)]
         fn quadrant(self) -> (bool, bool) {
             let q = self.to_bits();
             (q & 1 != 0, q & 2 != 0)
@@ -205,11 +239,11 @@ macro_rules! poly {
 }
 
 // The coefficients are minimax fits made with mpmath at 50 digits (iteratively reweighted least
-// squares in a Chebyshev basis); the error of each, relative to its function, is below 1e-17
+// squares in a Chebyshev basis); the error of each, relative to its function, is below 2e-17
 // (f64) and 5e-8 (f32, most below 6e-9).
 
 impl Float for f64 {
-    common!(f64, u64, 52, 4503599627370496.0, 1023.0, 0x3fe6_a09e_0000_0000);
+    common!(f64, u64, i64, 52, 4503599627370496.0, 1023.0, 0x3fe6_a09e_0000_0000);
 
     const MAGIC: f64 = 6755399441055744.0;
     const MAGIC_BIAS: f64 = 6755399441055744.0 + 1023.0;
@@ -218,6 +252,7 @@ impl Float for f64 {
     const EXP_HI: f64 = 710.0;
     const EXP_LO: f64 = -746.0;
     const ERF_TOP: f64 = 3.95;
+    const LOW: f64 = 1e-40;
     const PER_BLOCK: usize = 2;
 
     poly!(
@@ -240,13 +275,13 @@ impl Float for f64 {
         ln_poly,
         z,
         [
-            0.6666666666666735,
-            0.39999999999411046,
-            0.28571428743272403,
-            0.2222219847505238,
-            0.18183569786189818,
-            0.15313902105005686,
-            0.14797518612758728
+            0.6666666666667291,
+            0.3999999999605388,
+            0.28571429414600125,
+            0.2222213692685585,
+            0.18186420470902592,
+            0.1524890173159184,
+            0.15378186543766556
         ]
     );
     poly!(
@@ -358,7 +393,7 @@ fn unit(lo: u32, hi: u32) -> f64 {
 }
 
 impl Float for f32 {
-    common!(f32, u32, 23, 8388608.0, 127.0, 0x3f35_04f3);
+    common!(f32, u32, i32, 23, 8388608.0, 127.0, 0x3f35_04f3);
 
     const MAGIC: f32 = 12582912.0;
     const MAGIC_BIAS: f32 = 12582912.0 + 127.0;
@@ -367,10 +402,11 @@ impl Float for f32 {
     const EXP_HI: f32 = 89.0;
     const EXP_LO: f32 = -104.0;
     const ERF_TOP: f32 = 2.0;
+    const LOW: f32 = 1e-5;
     const PER_BLOCK: usize = 4;
 
     poly!(exp_poly, r, [0.5, 0.166_665_18, 0.041666206, 0.008_368_957, 0.001_395_056_8]);
-    poly!(ln_poly, z, [0.666_667_76, 0.399_774_94, 0.298_731_4]);
+    poly!(ln_poly, z, [0.666_669_5, 0.399_574_28, 0.303_690_85]);
     poly!(sin_poly, z, [-0.166_666_55, 0.008_332_173, -0.000_195_166_37]);
     poly!(cos_poly, z, [0.041_666_646, -0.001_388_736_1, 2.4437697e-05]);
     poly!(

@@ -88,8 +88,8 @@ pub(super) fn polygamma(m: u32, x: f64) -> f64 {
     }
 }
 
-/// ψ⁽ᵏ⁻¹⁾(a + n) − ψ⁽ᵏ⁻¹⁾(a), ψ⁽⁻¹⁾ being lgamma. For positive arguments relative error ≤ 1e-12,
-/// however small n is; elsewhere the plain difference.
+/// ψ⁽ᵏ⁻¹⁾(a + n) − ψ⁽ᵏ⁻¹⁾(a), ψ⁽⁻¹⁾ being lgamma. For positive arguments relative error ≤ 1e-12
+/// (k ≤ 2: 1e-14), however small n is; elsewhere the plain difference.
 pub(super) fn polygamma_diff(k: u32, a: f64, n: f64) -> f64 {
     let b = a + n;
     let inside = a > 0.0 && b > 0.0 && a < f64::INFINITY && b < f64::INFINITY;
@@ -99,13 +99,10 @@ pub(super) fn polygamma_diff(k: u32, a: f64, n: f64) -> f64 {
     if a == f64::INFINITY && b == a {
         return if k == 0 && n != 0.0 { n * a } else { 0.0 };
     }
-    let tiny = a < gamma::TINY && b < gamma::TINY;
     match k {
-        0 if inside && tiny => -(n / a).ln_1p(),
+        0..=2 if inside => gamma::diff_far(k, a, n),
         0 => lgamma(b) - lgamma(a),
-        1 if inside && tiny => n / a / b,
         1 => digamma(b) - digamma(a),
-        2 if inside && tiny => -f64::INFINITY * n.signum(),
         2 => trigamma(b) - trigamma(a),
         _ if !inside => polygamma(k - 1, b) - polygamma(k - 1, a),
         // The smaller argument is the base.

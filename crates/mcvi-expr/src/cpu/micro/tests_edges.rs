@@ -2,7 +2,7 @@
 
 use super::MicroOp as O;
 use super::tests::{levels, run};
-use super::{Level, MAX_ORDER, MicroOp, Real, micro};
+use super::{Level, MAX_ORDER, MicroOp, Real, micro, scalar};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -140,6 +140,37 @@ fn diff_edges() {
         assert!((r[1] - (1.2655121234846454 - 0.860_047_015_376_481)).abs() < 1e-14, "{r:?}");
         assert!(r[2].is_nan() && r[3].is_nan() && r[4] == INF, "{r:?}");
     }
+}
+
+/// Lanes of every kind side by side: each has the bits it has alone, and the value of the scalar form.
+fn mixed<T: Real>(tol: f64) {
+    let kinds = [0.0, 1.0, 2.0, 3.0, -0.0, 4.0, 54.0, 0.7, -0.3, 1e-9, 3e4, 1e20];
+    let bases = [0.4, 1.0, 2.7, 5.5, 7.9, 8.0, 21.0, 900.0, 1e-7, 1e-44, 1e18, 0.618];
+    let at = |i: usize| (bases[(i * 7 + i / 11) % 12], kinds[(i * 5 + i / 7) % 12]);
+    for (k, level) in (0..3).flat_map(|k| levels().into_iter().map(move |l| (k, l))) {
+        // Few lanes of other kinds among the small whole numbers, then many.
+        for sparse in [1, 2, 19, 83] {
+            let rows: Vec<_> = (0..304)
+                .map(|i| if i % sparse == 0 { at(i / sparse) } else { (0.5 + 0.02 * i as f64, (i % 4) as f64) })
+                .map(|(a, n)| (T::lit(a).to_f64(), T::lit(n).to_f64()))
+                .collect();
+            let (a, b): (Vec<f64>, Vec<f64>) = rows.into_iter().unzip();
+            let all = run::<T>(level, O::PolygammaDiff(k), &a, &b, &[]);
+            for i in 0..a.len() {
+                let one = run::<T>(level, O::PolygammaDiff(k), &a[i..=i], &b[i..=i], &[])[0];
+                let want = T::lit(scalar::polygamma_diff(k, a[i], b[i])).to_f64();
+                assert_eq!(all[i].to_bits(), one.to_bits(), "{level:?} {k} {} {}", a[i], b[i]);
+                let near = (one - want).abs() <= tol * want.abs().max(if k == 0 { 1.0 } else { 0.0 });
+                assert!(same(one, want) || near, "{level:?} {k} {} {}: {one} not {want}", a[i], b[i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn diff_mixed() {
+    mixed::<f64>(1e-14);
+    mixed::<f32>(1e-6);
 }
 
 #[test]
