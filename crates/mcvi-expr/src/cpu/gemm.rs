@@ -159,19 +159,26 @@ impl<T: Float> Job for Tiny<T> {
 
     unsafe fn run(&self, ctx: &Ctx<'_>, _: usize, _: &mut Arena) {
         let p = &self.0;
-        for (item, i, j) in (0..p.items).flat_map(|x| (0..p.m).flat_map(move |i| (0..p.n).map(move |j| (x, i, j)))) {
-            // SAFETY: the strides describe matrices inside complete buffers; nobody else writes the result.
-            unsafe {
-                let to = ctx.ptr(p.to).add((item * p.m + i) * p.n + j);
-                let mut sum = if p.accumulate { *to } else { T::of(0.0) };
-                for t in &p.terms {
-                    let a = ctx.ptr(t.a).add(t.items[item].0).offset(i as isize * t.a_strides.0);
-                    let b = ctx.ptr(t.b).add(t.items[item].1).offset(j as isize * t.b_strides.1);
-                    for l in 0..t.k as isize {
-                        sum = sum.plus((*a.offset(l * t.a_strides.1)).times(*b.offset(l * t.b_strides.0)));
+        for item in 0..p.items {
+            for (number, t) in p.terms.iter().enumerate() {
+                let (k, accumulate) = (t.k as isize, p.accumulate || number > 0);
+                let ((ars, acs), (brs, bcs)) = (t.a_strides, t.b_strides);
+                // SAFETY: the strides describe matrices inside complete buffers; nobody else writes the result.
+                unsafe {
+                    let a = ctx.ptr(t.a).add(t.items[item].0).cast_const();
+                    let b = ctx.ptr(t.b).add(t.items[item].1).cast_const();
+                    let mut to = ctx.ptr(p.to).add(item * p.m * p.n);
+                    for i in 0..p.m as isize {
+                        for j in 0..p.n as isize {
+                            let mut sum = if accumulate { *to } else { T::of(0.0) };
+                            for l in 0..k {
+                                sum = sum.plus((*a.offset(i * ars + l * acs)).times(*b.offset(l * brs + j * bcs)));
+                            }
+                            *to = sum;
+                            to = to.add(1);
+                        }
                     }
                 }
-                *to = sum;
             }
         }
     }
