@@ -502,10 +502,16 @@ fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
 ///
 /// # Safety
 /// `from` must be valid for n elements.
+#[inline]
 unsafe fn reduce_run<T: Float>(how: Reduction, from: *const T, n: usize) -> T {
     const WIDTH: usize = 16;
     // SAFETY: promised by the caller.
     let values = unsafe { std::slice::from_raw_parts(from, n) };
+    if let [first, rest @ ..] = values
+        && n < WIDTH
+    {
+        return rest.iter().fold(*first, |a, b| fold(how, a, *b));
+    }
     let (blocks, rest) = values.as_chunks::<WIDTH>();
     let tail = rest.iter().copied().reduce(|a, b| fold(how, a, b));
     let Some((head, blocks)) = blocks.split_first() else {
@@ -548,6 +554,19 @@ pub(super) unsafe fn gather<T: Copy>(
 ) {
     const MAX_RANK: usize = 12;
     let rank = dims.len();
+    if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides) {
+        // Short rows: one element after the other, without the cost of a run.
+        let (mut row, mut column) = ((first / inner) as isize * outer, first % inner);
+        for i in 0..n {
+            // SAFETY: promised by the caller: row and column stay within `dims`, and i within n.
+            unsafe { *to.add(i) = *from.offset(row + column as isize * step) };
+            column += 1;
+            if column == inner {
+                (column, row) = (0, row + outer);
+            }
+        }
+        return;
+    }
     assert!(rank <= MAX_RANK, "an array with {rank} axes that cannot be merged");
     let (inner, step) = (dims[rank - 1], strides[rank - 1]);
     let mut index = [0usize; MAX_RANK];
