@@ -540,6 +540,19 @@ unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
     unsafe { std::slice::from_raw_parts_mut(to, n) }.fill(value);
 }
 
+/// Copy rows of N elements.
+///
+/// # Safety
+/// `to` must be valid for `rows * N` elements, and `from` wherever the strides reach.
+unsafe fn short_rows<T: Copy, const N: usize>(to: *mut T, from: *const T, rows: usize, outer: isize, step: isize) {
+    for r in 0..rows {
+        for c in 0..N {
+            // SAFETY: promised by the caller.
+            unsafe { *to.add(r * N + c) = *from.offset(r as isize * outer + c as isize * step) };
+        }
+    }
+}
+
 /// Copy elements `first..first + n` of a strided array to `to`.
 ///
 /// # Safety
@@ -554,18 +567,23 @@ pub(super) unsafe fn gather<T: Copy>(
 ) {
     const MAX_RANK: usize = 12;
     let rank = dims.len();
-    if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides) {
-        // Short rows: one element after the other, without the cost of a run.
-        let (mut row, mut column) = ((first / inner) as isize * outer, first % inner);
-        for i in 0..n {
-            // SAFETY: promised by the caller: row and column stay within `dims`, and i within n.
-            unsafe { *to.add(i) = *from.offset(row + column as isize * step) };
-            column += 1;
-            if column == inner {
-                (column, row) = (0, row + outer);
+    if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides)
+        && first.is_multiple_of(inner)
+        && n.is_multiple_of(inner)
+    {
+        // Short rows, without the cost of a run for each.
+        let (rows, from) = (n / inner, from.wrapping_offset((first / inner) as isize * outer));
+        // SAFETY: promised by the caller: rows and columns stay within `dims`, and all of them within n.
+        return unsafe {
+            match inner {
+                2 => short_rows::<T, 2>(to, from, rows, outer, step),
+                3 => short_rows::<T, 3>(to, from, rows, outer, step),
+                4 => short_rows::<T, 4>(to, from, rows, outer, step),
+                5 => short_rows::<T, 5>(to, from, rows, outer, step),
+                6 => short_rows::<T, 6>(to, from, rows, outer, step),
+                _ => short_rows::<T, 7>(to, from, rows, outer, step),
             }
-        }
-        return;
+        };
     }
     assert!(rank <= MAX_RANK, "an array with {rank} axes that cannot be merged");
     let (inner, step) = (dims[rank - 1], strides[rank - 1]);
