@@ -1,7 +1,7 @@
 //! Rearranging elements: concatenation, embedding in zeros, conversion of types, states committed at the end of a step.
 
 use super::arena::Arena;
-use super::map::gather;
+use super::strided::{gather, scatter};
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Place, Strided};
 use crate::shape::DType;
@@ -117,33 +117,5 @@ impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
             }
             first += n;
         }
-    }
-}
-
-/// Write n elements to the places `first..first + n` of a strided array.
-///
-/// # Safety
-/// `from` must be valid for n elements, and every element the strides reach within `dims` writable.
-unsafe fn scatter<T: Copy>(from: *const T, to: *mut T, dims: &[usize], strides: &[isize], first: usize, n: usize) {
-    let rank = dims.len();
-    let (inner, step) = (dims[rank - 1], strides[rank - 1]);
-    let mut done = 0;
-    while done < n {
-        let (mut rest, column) = ((first + done) / inner, (first + done) % inner);
-        let mut offset = column as isize * step;
-        for axis in (0..rank - 1).rev() {
-            offset += (rest % dims[axis]) as isize * strides[axis];
-            rest /= dims[axis];
-        }
-        let run = (inner - column).min(n - done);
-        // SAFETY: promised by the caller.
-        unsafe {
-            let (from, to) = (from.add(done), to.offset(offset));
-            match step {
-                1 => std::ptr::copy_nonoverlapping(from, to, run),
-                _ => (0..run).for_each(|i| *to.offset(i as isize * step) = *from.add(i)),
-            }
-        }
-        done += run;
     }
 }

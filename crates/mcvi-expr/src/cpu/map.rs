@@ -2,8 +2,10 @@
 //! each instruction a vectorised loop. Reductions are taken from the registers at the end of a chunk.
 
 use super::arena::Arena;
-use super::micro::{Level, Micro, MicroOp, micro};
+use super::micro::{Micro, MicroOp, micro};
+use super::reduce::{columns, fold, reduce_run, rows};
 use super::sources::Float;
+use super::strided::{fill, gather};
 use super::tape::{Draft, Loc, Run};
 use super::{At, Ctx, Job, Layout};
 use crate::ops::{Binary, Reduction, Unary};
@@ -68,6 +70,8 @@ fn micro_op(function: Function) -> MicroOp {
     match function {
         Function::Select => MicroOp::Select,
         Function::MulAdd => MicroOp::MulAdd,
+        Function::DiffPair(k) => MicroOp::PolygammaDiffPair(k),
+        Function::Second => unreachable!("computed by the operation before"),
         Function::Unary(u) => match u {
             Unary::Neg => MicroOp::Neg,
             Unary::Recip => MicroOp::Recip,
@@ -127,7 +131,7 @@ impl<T: Float> MapJob<T> {
         let load_slots: Vec<Slot> = map.loads.iter().map(|_| registers.take()).collect();
         for (index, (load, &slot)) in map.loads.iter().zip(&load_slots).enumerate() {
             let from = layout.at(load.place);
-            if load.is_splat() {
+            if load.is_splat() && map.total > 1 {
                 scalars.push((slot, from));
             } else if load.is_contiguous() {
                 // Stores come before reductions and in some order: what they read must not be what they overwrite.
@@ -197,7 +201,15 @@ impl<T: Float> MapJob<T> {
                 registers.take()
             };
             op_slots.push(to);
-            code.push(Instruction { run: micro(layout.level, micro_op(op.function)), to, args });
+            match op.function {
+                // The instruction before writes it, as its third operand.
+                Function::Second => {
+                    let pair: &mut Instruction<T> =
+                        code.last_mut().unwrap_or_else(|| unreachable!("a pair comes first"));
+                    pair.args[2] = to;
+                }
+                function => code.push(Instruction { run: micro(layout.level, micro_op(function)), to, args }),
+            }
         }
         let mut slot_of = |value: Value| match value {
             Value::Load(i) => load_slots[i],
@@ -357,32 +369,6 @@ unsafe fn copy<T: Copy>(to: *mut T, from: *const T, _: *const T, _: *const T, n:
     unsafe { (0..n).for_each(|i| *to.add(i) = *from.add(i)) }
 }
 
-/// Reduce each row; the upper half of `lengths` is the number of elements, the lower that of a row.
-///
-/// # Safety
-/// `from` must be valid for all elements, `to` for one of each row.
-unsafe fn rows<T: Float, const MAX: bool>(to: *mut T, from: *const T, _: *const T, _: *const T, lengths: usize) {
-    let (n, row) = (lengths >> 32, lengths & 0xffff_ffff);
-    let how = if MAX { Reduction::Max } else { Reduction::Sum };
-    for i in 0..n / row {
-        // SAFETY: promised by the caller.
-        unsafe { *to.add(i) = reduce_run(how, from.add(i * row), row) };
-    }
-}
-
-/// Reduce each column; lengths as for `rows`.
-///
-/// # Safety
-/// `from` must be valid for all elements, `to` for a row.
-unsafe fn columns<T: Float, const MAX: bool>(to: *mut T, from: *const T, _: *const T, _: *const T, lengths: usize) {
-    let (n, row) = (lengths >> 32, lengths & 0xffff_ffff);
-    let how = if MAX { Reduction::Max } else { Reduction::Sum };
-    for i in 0..row {
-        // SAFETY: promised by the caller.
-        unsafe { *to.add(i) = (1..n / row).fold(*from.add(i), |sum, r| fold(how, sum, *from.add(r * row + i))) };
-    }
-}
-
 impl<T: Float> Job for MapJob<T> {
     fn write_out(&self, draft: &mut Draft) -> bool {
         self.calls(draft)
@@ -488,183 +474,5 @@ fn segments(first: usize, n: usize, row: usize, mut f: impl FnMut(usize, usize, 
         offset += len;
         r += 1;
         column = 0;
-    }
-}
-
-fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
-    match how {
-        Reduction::Sum => a.plus(b),
-        Reduction::Max => a.larger(b),
-    }
-}
-
-/// Reduce n ≥ 1 elements, in an order that depends on n alone.
-///
-/// # Safety
-/// `from` must be valid for n elements.
-#[inline]
-unsafe fn reduce_run<T: Float>(how: Reduction, from: *const T, n: usize) -> T {
-    const WIDTH: usize = 16;
-    // SAFETY: promised by the caller.
-    let values = unsafe { std::slice::from_raw_parts(from, n) };
-    if let [first, rest @ ..] = values
-        && n < WIDTH
-    {
-        return rest.iter().fold(*first, |a, b| fold(how, a, *b));
-    }
-    let (blocks, rest) = values.as_chunks::<WIDTH>();
-    let tail = rest.iter().copied().reduce(|a, b| fold(how, a, b));
-    let Some((head, blocks)) = blocks.split_first() else {
-        return tail.unwrap_or(T::of(0.0));
-    };
-    let mut lanes = *head;
-    for block in blocks {
-        for (lane, value) in lanes.iter_mut().zip(block) {
-            *lane = fold(how, *lane, *value);
-        }
-    }
-    let mut width = WIDTH;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            lanes[i] = fold(how, lanes[i], lanes[i + width]);
-        }
-    }
-    tail.map_or(lanes[0], |t| fold(how, lanes[0], t))
-}
-
-/// # Safety
-/// `to` must be valid for n elements.
-unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
-    // SAFETY: promised by the caller.
-    unsafe { std::slice::from_raw_parts_mut(to, n) }.fill(value);
-}
-
-/// Copy rows of N elements.
-///
-/// # Safety
-/// `to` must be valid for `rows * N` elements, and `from` wherever the strides reach.
-unsafe fn short_rows<T: Copy, const N: usize>(to: *mut T, from: *const T, rows: usize, outer: isize, step: isize) {
-    for r in 0..rows {
-        for c in 0..N {
-            // SAFETY: promised by the caller.
-            unsafe { *to.add(r * N + c) = *from.offset(r as isize * outer + c as isize * step) };
-        }
-    }
-}
-
-/// Copy elements `first..first + n` of a strided array to `to`.
-///
-/// # Safety
-/// `to` must be valid for n elements, and every element the strides reach within `dims` must be readable.
-pub(super) unsafe fn gather<T: Copy>(
-    to: *mut T,
-    from: *const T,
-    dims: &[usize],
-    strides: &[isize],
-    first: usize,
-    n: usize,
-) {
-    const MAX_RANK: usize = 12;
-    let rank = dims.len();
-    if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides)
-        && first.is_multiple_of(inner)
-        && n.is_multiple_of(inner)
-    {
-        // Short rows, without the cost of a run for each.
-        let (rows, from) = (n / inner, from.wrapping_offset((first / inner) as isize * outer));
-        // SAFETY: promised by the caller: rows and columns stay within `dims`, and all of them within n.
-        return unsafe {
-            match inner {
-                2 => short_rows::<T, 2>(to, from, rows, outer, step),
-                3 => short_rows::<T, 3>(to, from, rows, outer, step),
-                4 => short_rows::<T, 4>(to, from, rows, outer, step),
-                5 => short_rows::<T, 5>(to, from, rows, outer, step),
-                6 => short_rows::<T, 6>(to, from, rows, outer, step),
-                _ => short_rows::<T, 7>(to, from, rows, outer, step),
-            }
-        };
-    }
-    assert!(rank <= MAX_RANK, "an array with {rank} axes that cannot be merged");
-    let (inner, step) = (dims[rank - 1], strides[rank - 1]);
-    let mut index = [0usize; MAX_RANK];
-    let (mut rest, mut offset) = (first, 0isize);
-    for axis in (0..rank).rev() {
-        index[axis] = rest % dims[axis];
-        rest /= dims[axis];
-        offset += index[axis] as isize * strides[axis];
-    }
-    let mut done = 0;
-    loop {
-        let run = (inner - index[rank - 1]).min(n - done);
-        // SAFETY: promised by the caller: `index` stays within `dims`, and `done + run` within n.
-        unsafe {
-            let (to, from) = (to.add(done), from.offset(offset));
-            match step {
-                1 => std::ptr::copy_nonoverlapping(from, to, run),
-                0 => fill(to, *from, run),
-                _ => (0..run).for_each(|i| *to.add(i) = *from.offset(i as isize * step)),
-            }
-        }
-        done += run;
-        if done == n {
-            return;
-        }
-        // On to the next run: the innermost index returns to 0, the others count up.
-        offset -= index[rank - 1] as isize * step;
-        index[rank - 1] = 0;
-        for axis in (0..rank - 1).rev() {
-            index[axis] += 1;
-            offset += strides[axis];
-            if index[axis] < dims[axis] {
-                break;
-            }
-            offset -= dims[axis] as isize * strides[axis];
-            index[axis] = 0;
-        }
-    }
-}
-
-/// Sums partial results of tiles, in the order of the tiles.
-pub(super) struct CombineJob<T> {
-    how: Reduction,
-    parts: usize,
-    len: usize,
-    from: At<T>,
-    to: At<T>,
-    step: Micro<T>,
-}
-
-impl<T: Float> CombineJob<T> {
-    pub fn new(how: Reduction, parts: usize, len: usize, from: At<T>, to: At<T>, level: Level) -> Self {
-        let op = if how == Reduction::Sum { MicroOp::Add } else { MicroOp::Max };
-        CombineJob { how, parts, len, from, to, step: micro(level, op) }
-    }
-    const COLUMNS: usize = 512;
-}
-
-impl<T: Float> Job for CombineJob<T> {
-    fn tiles(&self) -> usize {
-        self.len.div_ceil(Self::COLUMNS)
-    }
-    fn cost(&self) -> f64 {
-        20.0 + (self.parts * self.len) as f64 * 0.1
-    }
-    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
-        let first = tile * Self::COLUMNS;
-        let n = Self::COLUMNS.min(self.len - first);
-        let whole = n - n % T::LANES;
-        // SAFETY: columns `first..first + n` of every part are complete, and the tile owns those of the result.
-        unsafe {
-            let (to, from) = (ctx.ptr(self.to).add(first), ctx.ptr(self.from).add(first).cast_const());
-            std::ptr::copy_nonoverlapping(from, to, n);
-            for part in 1..self.parts {
-                let from = from.add(part * self.len);
-                (self.step)(to, to, from, from, whole);
-                for i in whole..n {
-                    *to.add(i) = fold(self.how, *to.add(i), *from.add(i));
-                }
-            }
-        }
     }
 }

@@ -13,7 +13,9 @@ mod linalg;
 mod map;
 pub(crate) mod micro;
 mod product;
+mod reduce;
 mod sources;
+mod strided;
 mod tape;
 mod team;
 
@@ -118,6 +120,21 @@ impl Layout<'_> {
     }
 }
 
+/// The instructions to use: the best the processor has, or less if the environment variable `MCVI_SIMD` says so.
+fn level() -> Result<Level> {
+    let best = Level::detect();
+    match std::env::var("MCVI_SIMD").as_deref() {
+        Err(_) | Ok("") => Ok(best),
+        Ok("baseline") => Ok(Level::Baseline),
+        Ok("avx2") => Ok(best.min(Level::Avx2)),
+        Ok("avx512") => Ok(best),
+        Ok(other) => {
+            let why = format!("`{other}` is none of baseline, avx2, avx512");
+            Err(Error::Setting { what: "MCVI_SIMD", why })
+        }
+    }
+}
+
 enum Segment {
     /// Jobs for the first thread, in order.
     Alone(Tape),
@@ -169,7 +186,7 @@ impl Memory<'_> {
 
 impl Executor {
     pub fn new(plan: &Plan, threads: usize) -> Result<Self> {
-        let layout = Layout { plan, level: Level::detect() };
+        let layout = Layout { plan, level: level()? };
         let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
         // Consecutive levels for one thread, and the tiles of levels to share.
         let mut alone: Vec<Vec<usize>> = vec![];
@@ -406,9 +423,14 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
     fn typed<T: sources::Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
         match kernel {
             Kernel::Map(map) => Box::new(map::MapJob::<T>::new(map, layout)),
-            Kernel::Combine { how, parts, len, from, to, .. } => {
-                Box::new(map::CombineJob::<T>::new(*how, *parts, *len, layout.at(*from), layout.at(*to), layout.level))
-            }
+            Kernel::Combine { how, parts, len, from, to, .. } => Box::new(reduce::CombineJob::<T>::new(
+                *how,
+                *parts,
+                *len,
+                layout.at(*from),
+                layout.at(*to),
+                layout.level,
+            )),
             Kernel::MatMul(m) => gemm::job::<T>(m, layout),
             Kernel::Copy { from_type, from, to, zero_first, .. } => {
                 copy::job::<T>(*from_type, from, to, zero_first.as_ref(), layout)

@@ -5,7 +5,7 @@
 //! operand becomes an offset in the arena, and a step merely makes the calls.
 
 use super::Ctx;
-use super::map::gather;
+use super::strided::gather;
 use std::collections::HashMap;
 
 /// The signature of micro-kernels, with the element type forgotten.

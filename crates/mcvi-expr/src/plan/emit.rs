@@ -8,12 +8,17 @@ use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use std::collections::{HashMap, HashSet};
 
+/// Elements up to which a constant is worth laying out again.
+const EXPANDED: usize = 1 << 14;
+
 struct Emitter {
     s: Schedule,
     bufs: Vec<(DType, usize, Life)>,
     of: HashMap<NodeId, BufId>,
     literals: Vec<(Place, Arc<Array>)>,
     kernels: Vec<(usize, Kernel)>,
+    /// Constants laid out again.
+    expanded: HashMap<NodeId, BufId>,
     /// Fused nodes that must be stored, since something outside their kernel reads them.
     stored: HashSet<NodeId>,
 }
@@ -31,6 +36,7 @@ pub(super) fn emit(
         literals: vec![],
         kernels: vec![],
         stored: HashSet::new(),
+        expanded: HashMap::new(),
     };
     e.find_stored(outputs, updates);
     let commits = e.update_in_place(updates);
@@ -172,6 +178,34 @@ impl Emitter {
         Strided { place, dims, strides }
     }
 
+    /// How a fused kernel reads a node. Constants that are small are laid out the way they are read.
+    fn load(&mut self, id: NodeId, level: usize) -> Strided {
+        let view = self.s.view(id).clone();
+        let node = self.s.node(id);
+        let (shape, dtype, total) = (node.shape.clone(), node.dtype, node.shape.size());
+        let Op::Literal(array) = self.s.node(view.base).op.clone() else { return self.strided(id, level) };
+        if total > EXPANDED || view.is_contiguous(&shape) || view.strides.iter().all(|&s| s == 0) {
+            return self.strided(id, level);
+        }
+        let buf = match self.expanded.get(&id) {
+            Some(&buf) => buf,
+            None => {
+                let values = array.to_f64();
+                let mut places = vec![view.offset];
+                for (&extent, &stride) in shape.dims().iter().zip(&view.strides) {
+                    let along = |&at: &usize| (0..extent).map(move |i| at.wrapping_add_signed(i as isize * stride));
+                    places = places.iter().flat_map(along).collect();
+                }
+                let values = places.into_iter().map(|at| values[at]).collect();
+                let buf = self.new_buffer(dtype, total, (0, usize::MAX));
+                self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, shape, values).into()));
+                self.expanded.insert(id, buf);
+                buf
+            }
+        };
+        Strided { place: Place { buf, first: 0 }, dims: vec![total], strides: vec![1] }
+    }
+
     /// The first element of a node without strides.
     fn plain(&mut self, id: NodeId, level: usize) -> Place {
         self.strided(id, level).place
@@ -202,7 +236,7 @@ impl Emitter {
                 } else if self.s.group[base.index()] == Some(task) {
                     values[&base]
                 } else {
-                    let load = self.strided(arg, level);
+                    let load = self.load(arg, level);
                     let known = map.loads.iter().position(|l| *l == load);
                     Value::Load(known.unwrap_or_else(|| {
                         map.loads.push(load);
@@ -250,6 +284,7 @@ impl Emitter {
             map.reduces.push(Reduce { how, over, value, to });
         }
         super::fuse::multiply_add(&mut map);
+        super::fuse::pair_differences(&mut map);
         self.kernels.push((level, Kernel::Map(map)));
         self.kernels.extend(combines.into_iter().map(|k| (level + 1, k)));
     }

@@ -1,6 +1,6 @@
 //! Improvements within one fused kernel, and what its operations cost.
 
-use super::{Function, Map, Value};
+use super::{Function, Map, MapOp, Value};
 use crate::ops::{Binary, Unary};
 
 /// Roughly the nanoseconds an element of type f64 takes on one core.
@@ -22,6 +22,51 @@ pub(crate) fn cost(function: Function) -> f64 {
             _ => 0.1,
         },
         Function::Select | Function::MulAdd => 0.1,
+        Function::DiffPair(_) => 2.5,
+        Function::Second => 0.0,
+    }
+}
+
+/// Compute two orders of a difference of polygamma functions at once where both are wanted: they share most of the work.
+pub(super) fn pair_differences(map: &mut Map) {
+    // Digamma with trigamma first; lgamma with digamma where that is left.
+    for order in [1, 0] {
+        let find = |map: &Map, k: u32, from: usize| {
+            let wanted = Function::Binary(Binary::PolygammaDiff(k));
+            (from..map.ops.len()).find(|&i| map.ops[i].function == wanted)
+        };
+        let mut from = 0;
+        while let Some(i) = find(map, order, from) {
+            from = i + 1;
+            let same = |j: &usize| map.ops[*j].args == map.ops[i].args;
+            let next = Function::Binary(Binary::PolygammaDiff(order + 1));
+            let Some(j) = (0..map.ops.len()).filter(|j| map.ops[*j].function == next).find(same) else { continue };
+            // The pair takes the place of whichever came first: its operands are there.
+            let (first, second) = (i.min(j), i.max(j));
+            let args = map.ops[i].args.clone();
+            map.ops.remove(second);
+            map.ops[first] = MapOp { function: Function::DiffPair(order), args };
+            map.ops.insert(first + 1, MapOp { function: Function::Second, args: vec![Value::Op(first)] });
+            let moved = |x: usize| match x {
+                x if x == i => first,
+                x if x == j => first + 1,
+                x if x > first && x < second => x + 1,
+                x => x,
+            };
+            let rename = |value: &mut Value| {
+                if let Value::Op(x) = value {
+                    *x = moved(*x);
+                }
+            };
+            for (at, op) in map.ops.iter_mut().enumerate() {
+                if at != first + 1 {
+                    op.args.iter_mut().for_each(rename);
+                }
+            }
+            map.stores.iter_mut().map(|s| &mut s.value).for_each(rename);
+            map.reduces.iter_mut().map(|r| &mut r.value).for_each(rename);
+            from = first + 2;
+        }
     }
 }
 

@@ -215,6 +215,10 @@ pub(crate) enum Function {
     Select,
     /// `a · b + c`
     MulAdd,
+    /// Differences of polygamma functions of this order, and of the next, which is the operation after this one.
+    DiffPair(u32),
+    /// The second result of the operation before.
+    Second,
 }
 
 impl Function {
@@ -224,6 +228,8 @@ impl Function {
             Function::Binary(b) => b.name(),
             Function::Select => "select",
             Function::MulAdd => "muladd",
+            Function::DiffPair(_) => "lgamma_diffs",
+            Function::Second => "and",
         }
     }
 }

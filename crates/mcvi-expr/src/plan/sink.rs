@@ -5,6 +5,7 @@
 
 use super::build::{Cluster, Schedule, Task, Work, space};
 use crate::graph::NodeId;
+use crate::ops::{Binary, Op};
 use std::collections::HashMap;
 
 /// Who reads a node's elements: a task, or someone outside the program (`None`).
@@ -29,6 +30,10 @@ pub(super) fn sink(s: &mut Schedule, roots: &[NodeId]) {
     for i in (0..s.nodes.len()).rev() {
         let id = NodeId(i as u32);
         let Some(home) = s.group[i] else { continue };
+        // Differences of several orders share most of their work, so they stay together.
+        if matches!(s.nodes[i].op, Op::Binary(Binary::PolygammaDiff(_))) {
+            continue;
+        }
         let Some(first) = readers[i].iter().map(|r| r.map_or(0, |t| s.tasks[t].level)).min() else { continue };
         if first <= s.tasks[home].level || readers[i].contains(&Some(home)) {
             continue;

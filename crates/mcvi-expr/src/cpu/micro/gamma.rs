@@ -4,7 +4,8 @@
 //! fraction; from 8 on the asymptotic series, refitted in 1/z², is used. The `*_asym` forms serve
 //! arguments that are all ≥ 8, in either type; the others any in [`TINY`, ∞), in `f64`. Differences
 //! have limits of their own, the `*_few` forms where a < 8 and n = 0, 1, 2 or 3, and all divisions
-//! of a form gathered into one.
+//! of a form gathered into one. Those of lgamma and digamma come with the next order, what can be
+//! shared computed once; the optimiser drops it from a kernel of one order.
 
 use super::elementary::ln_normal;
 use super::real::{Float, Real, sel};
@@ -91,18 +92,57 @@ fn series<T: Real, const F: bool, const N: usize>(w: T, c: &[f64; N]) -> T {
     p
 }
 
-/// (p(w), divided difference p[u, w]) of the series p with coefficients c.
-#[inline(always)]
-fn series_diff<T: Real, const F: bool, const N: usize>(u: T, w: T, c: &[f64; N]) -> (T, T) {
-    let mut i = terms::<T, N>() - 2;
-    let mut d = T::lit(c[i + 1]);
-    let mut p = d.fma::<F>(w, T::lit(c[i]));
-    while i > 0 {
-        i -= 1;
-        d = d.fma::<F>(u, p);
-        p = p.fma::<F>(w, T::lit(c[i]));
+/// What the tails of differences are made of, symmetric in u = 1/a and v = 1/b: with h_k the complete
+/// homogeneous polynomials of u² and v², the divided difference [u, v] of x^(2k+2) is (u + v)h_k, and
+/// that of x^(2k+1) is h_k + uv·h_(k−1).
+struct Ends<T> {
+    /// uv
+    prod: T,
+    /// u + v
+    sum: T,
+    /// u² + v² and (uv)²: h_(k+1) = `p`·h_k − `q`·h_(k−1).
+    p: T,
+    q: T,
+}
+
+impl<T: Real> Ends<T> {
+    /// Given 1/ab.
+    #[inline(always)]
+    fn new<const F: bool>(a: T, b: T, prod: T) -> Ends<T> {
+        let sum = (a + b) * prod;
+        Ends { prod, sum, p: sum.fma::<F>(sum, -(prod + prod)), q: prod * prod }
     }
-    (p, d)
+    /// (Σ c_k h_k, Σ c_(k+1) h_k), by Clenshaw's recurrence.
+    #[inline(always)]
+    fn series<const F: bool, const N: usize>(&self, c: &[f64; N]) -> (T, T) {
+        let mut i = terms::<T, N>() - 2;
+        let mut next = T::lit(c[i + 1]);
+        let mut p = next.fma::<F>(self.p, T::lit(c[i]));
+        while i > 0 {
+            i -= 1;
+            let rest = (-self.q).fma::<F>(next, T::lit(c[i]));
+            (p, next) = (p.fma::<F>(self.p, rest), p);
+        }
+        (p, next)
+    }
+    /// Of the tail LG(x²)x of lgamma.
+    #[inline(always)]
+    fn lgamma<const F: bool>(&self) -> T {
+        let (g, next) = self.series::<F, 5>(&LG_DIFF);
+        self.prod.fma::<F>(next, g)
+    }
+    /// Of the tail x/2 + DG(x²)x² of digamma.
+    #[inline(always)]
+    fn digamma<const F: bool>(&self) -> T {
+        self.sum.fma::<F>(self.series::<F, 6>(&DG_DIFF).0, T::lit(0.5))
+    }
+    /// Of trigamma, x + x²/2 + TG′(x²)x³.
+    #[inline(always)]
+    fn trigamma<const F: bool>(&self) -> T {
+        let (g, next) = self.series::<F, 6>(&TG_DIFF);
+        let cubes = (self.p + self.prod).fma::<F>(g, (-self.q) * next);
+        self.sum.fma::<F>(T::lit(0.5), cubes) + T::lit(1.0)
+    }
 }
 
 /// lgamma(z), z ≥ 8. Relative error 1e-15; `f32` 2.1 ulp.
@@ -191,10 +231,66 @@ fn moved(a: f64, b: f64) -> (f64, f64, bool) {
     (a + up, b + up, small)
 }
 
-/// (lgamma(b) − lgamma(a), 1/more), b = a + n, both in [8, `DIFF_HIGH`]. The first does not depend on
-/// `more` but by rounding, and not even so where that is 1.
+/// Sums over the moves by 8 of a difference's arguments, the terms of x + c and x + 7 − c paired: with
+/// y = x(x+7) the denominators are q_c = (y_a + c)(y_b + c), c = 0, 6, 10, 12. All is made of a + b and
+/// ab, without a subtraction that matters.
+struct Moves {
+    /// 2ab + 7(a + b) + 49
+    t: f64,
+    /// a + b + 7
+    s: f64,
+    /// y_a + y_b
+    y: f64,
+    q: [f64; 4],
+    /// q₀q₆ and q₁₀q₁₂
+    p: [f64; 2],
+}
+
+impl Moves {
+    #[inline(always)]
+    fn new<const F: bool>(a: f64, b: f64) -> Moves {
+        let (x, sum) = (a * b, a + b);
+        let (s, s7) = (sum + 7.0, Float::fma::<F>(sum, 7.0, 49.0));
+        let y = Float::fma::<F>(x, -2.0, sum * s);
+        let q0 = x * (x + s7);
+        let q6 = Float::fma::<F>(y, 6.0, q0 + 36.0);
+        let q10 = Float::fma::<F>(y, 10.0, q0 + 100.0);
+        let q12 = Float::fma::<F>(y, 12.0, q0 + 144.0);
+        Moves { t: Float::fma::<F>(x, 2.0, s7), s, y, q: [q0, q6, q10, q12], p: [q0 * q6, q10 * q12] }
+    }
+    /// The denominator common to the sums below.
+    #[inline(always)]
+    fn den(&self) -> f64 {
+        self.p[0] * self.p[1]
+    }
+    /// Σ 1/(a+i) − 1/(b+i) is n/`den` times this: each pair is n(t − 2c)/q_c.
+    #[inline(always)]
+    fn digamma<const F: bool>(&self) -> f64 {
+        let (t, q) = (self.t, &self.q);
+        let n0 = Float::fma::<F>(t, q[1], (t - 12.0) * q[0]);
+        let n1 = Float::fma::<F>(t - 20.0, q[3], (t - 24.0) * q[2]);
+        Float::fma::<F>(n0, self.p[1], n1 * self.p[0])
+    }
+    /// Σ 1/(a+i)² − 1/(b+i)² is n/`den`² times this: with r = y_a + y_b + 2c each pair is
+    /// n(a + b + 7)(2q_c + (49 − 4c)r)/q_c².
+    #[inline(always)]
+    fn trigamma<const F: bool>(&self) -> f64 {
+        let [q0, q1, q2, q3] = self.q;
+        let n0 = Float::fma::<F>(self.y, 49.0, q0 + q0);
+        let n1 = Float::fma::<F>(self.y, 25.0, Float::fma::<F>(q1, 2.0, 300.0));
+        let n2 = Float::fma::<F>(self.y, 9.0, Float::fma::<F>(q2, 2.0, 180.0));
+        let n3 = Float::fma::<F>(self.y, 1.0, Float::fma::<F>(q3, 2.0, 24.0));
+        let n0 = Float::fma::<F>(n0, q1 * q1, n1 * (q0 * q0));
+        let n1 = Float::fma::<F>(n2, q3 * q3, n3 * (q2 * q2));
+        let [p0, p1] = self.p;
+        self.s * Float::fma::<F>(n0, p1 * p1, n1 * (p0 * p0))
+    }
+}
+
+/// The differences of lgamma and digamma from a to b = a + n, both in [8, `DIFF_HIGH`], and 1/more. The
+/// differences do not depend on `more` but by rounding, and not even so where that is 1.
 #[inline(always)]
-fn lgamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
+fn lgamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> ([T; 2], T) {
     let (one, two) = (T::lit(1.0), T::lit(2.0));
     let (k, num, d1) = ratio(a, b, n);
     let (kb, m) = b.split();
@@ -204,30 +300,31 @@ fn lgamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T)
     let inv = one / (rest * more);
     let r = inv * more;
     let (iab, id) = (r * d, r * ab);
-    let (ua, ub) = (b * iab, a * iab);
+    let ends = Ends::new::<F>(a, b, iab);
     // (a − ½) ln(b/a), so that a tiny num is not divided.
     let i1 = id * d2;
     let q = num * i1;
     let z = q * q;
+    let l = z.fma::<F>(T::ln_poly::<F>(z), two);
+    let ln2 = T::lit(std::f64::consts::LN_2);
     let ah = a - T::lit(0.5);
-    let first = num * (ah * i1) * z.fma::<F>(T::ln_poly::<F>(z), two);
-    let first = (k * T::lit(std::f64::consts::LN_2)).fma::<F>(ah, first);
+    let first = (k * ln2).fma::<F>(ah, num * (ah * i1) * l);
     let lb = ln_parts::<T, F>(kb, (m - one) * (id * d1));
-    let (g, dg) = series_diff::<T, F, 5>(ub * ub, ua * ua, &LG_DIFF);
-    let tail = (ub * (ua + ub)).fma::<F>(dg, g);
-    let slope = (-iab).fma::<F>(tail, lb - one);
-    (n.fma::<F>(slope, first), inv * rest)
+    let slope = (-iab).fma::<F>(ends.lgamma::<F>(), lb - one);
+    let next = (n * iab).fma::<F>(ends.digamma::<F>(), k.fma::<F>(ln2, q * l));
+    ([n.fma::<F>(slope, first), next], inv * rest)
 }
 
-/// lgamma(b) − lgamma(a), b = a + n, both in [8, 1e14]. `f32`: 3 ulp.
+/// The differences of lgamma and digamma from a to b = a + n, both in [8, 1e14]. `f32`: 3 and 4 ulp.
 #[inline(always)]
-pub(super) fn lgamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
+pub(super) fn lgamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> [T; 2] {
     lgamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
 }
 
-/// lgamma(a + n) − lgamma(a). Relative error ≤ 3e-15, absolute about its zeros (3e-15).
+/// lgamma(a + n) − lgamma(a) and, if `BOTH`, that of digamma. Relative errors ≤ 5e-15, absolute about the
+/// zeros of the first (5e-15).
 #[inline(always)]
-pub(super) fn lgamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
+pub(super) fn lgamma_diff<const F: bool, const BOTH: bool>(a: f64, n: f64) -> [f64; 2] {
     let b = a + n;
     let (za, zb, small) = moved(a, b);
     // ln P(b)/P(a), with P as in `lgamma` and P(b) − P(a) = (y_b − y_a) P[y_a, y_b].
@@ -237,90 +334,76 @@ pub(super) fn lgamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
     let d = Float::fma::<F>(ya + yb + 12.0, rb, qa * (ya + yb + 16.0));
     let (pa, pb) = (qa * ra, qb * rb);
     let (k, num, den) = ratio(pa, pb, n * (a + b + 7.0) * d);
-    let (asym, inv) = lgamma_diff_core::<f64, F>(za, zb, n, sel(small, den, 1.0));
-    asym - sel(small, ln_parts::<f64, F>(k, num * inv), 0.0)
+    if !BOTH {
+        let ([asym, _], inv) = lgamma_diff_core::<f64, F>(za, zb, n, sel(small, den, 1.0));
+        return [asym - sel(small, ln_parts::<f64, F>(k, num * inv), 0.0); 2];
+    }
+    let moves = Moves::new::<F>(a, b);
+    let ([first, next], inv) = lgamma_diff_core::<f64, F>(za, zb, n, sel(small, den * moves.den(), 1.0));
+    let l = ln_parts::<f64, F>(k, num * (moves.den() * inv));
+    let sum = n * moves.digamma::<F>() * (den * inv);
+    [first - sel(small, l, 0.0), next + sel(small, sum, 0.0)]
 }
 
-/// As `lgamma_diff_core`, of digamma.
+/// As `lgamma_diff_core`, of digamma and trigamma.
 #[inline(always)]
-fn digamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
+fn digamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> ([T; 2], T) {
     let (k, num, d) = ratio(a, b, n);
     let ab = a * b;
     let rest = ab * d;
     let inv = T::lit(1.0) / (rest * more);
     let r = inv * more;
     let iab = r * d;
-    let (ua, ub) = (b * iab, a * iab);
-    let u = ub * ub;
-    let (h, dh) = series_diff::<T, F, 6>(u, ua * ua, &DG_DIFF);
-    let s = (ua + ub).fma::<F>(dh.fma::<F>(u, h), T::lit(0.5));
+    let ends = Ends::new::<F>(a, b, iab);
     let l = ln_parts::<T, F>(k, num * (r * ab));
-    ((n * iab).fma::<F>(s, l), inv * rest)
+    let ni = n * iab;
+    ([ni.fma::<F>(ends.digamma::<F>(), l), -ni * ends.trigamma::<F>()], inv * rest)
 }
 
-/// digamma(b) − digamma(a), b = a + n, both in [8, 1e14]. `f32`: 4 ulp.
+/// The differences of digamma and trigamma from a to b = a + n, both in [8, 1e14]. `f32`: 4 ulp.
 #[inline(always)]
-pub(super) fn digamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
+pub(super) fn digamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> [T; 2] {
     digamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
 }
 
-/// digamma(a + n) − digamma(a). Relative error ≤ 1e-15.
+/// The differences of digamma and trigamma from a to a + n. Relative errors ≤ 2e-15.
 #[inline(always)]
-pub(super) fn digamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
+pub(super) fn digamma_diff<const F: bool, const BOTH: bool>(a: f64, n: f64) -> [f64; 2] {
     let b = a + n;
     let (za, zb, small) = moved(a, b);
-    // Σ 1/(a+i) − 1/(b+i), paired as in `digamma`: each pair is n(t − 2c)/((y_a+c)(y_b+c)).
-    let (ya, yb) = (a * (a + 7.0), b * (b + 7.0));
-    let t = Float::fma::<F>(a + a + 7.0, a + b + 7.0, -(ya + ya));
-    let q = [0.0, 6.0, 10.0, 12.0].map(|c| (ya + c) * (yb + c));
-    let (p0, p1) = (q[0] * q[1], q[2] * q[3]);
-    let n0 = Float::fma::<F>(t, q[1], (t - 12.0) * q[0]);
-    let n1 = Float::fma::<F>(t - 20.0, q[3], (t - 24.0) * q[2]);
-    let sum = n * Float::fma::<F>(n0, p1, n1 * p0);
-    let (asym, inv) = digamma_diff_core::<f64, F>(za, zb, n, sel(small, p0 * p1, 1.0));
-    asym + sel(small, sum * inv, 0.0)
+    let moves = Moves::new::<F>(a, b);
+    let sum = n * moves.digamma::<F>();
+    let ([first, next], inv) = digamma_diff_core::<f64, F>(za, zb, n, sel(small, moves.den(), 1.0));
+    let first = first + sel(small, sum * inv, 0.0);
+    if !BOTH {
+        return [first; 2];
+    }
+    [first, next - sel(small, moves.trigamma::<F>() * inv * (n * inv), 0.0)]
 }
 
-/// As `lgamma_diff_core`, of trigamma.
+/// As `lgamma_diff_core`, of trigamma alone.
 #[inline(always)]
 fn trigamma_diff_core<T: Real, const F: bool>(a: T, b: T, n: T, more: T) -> (T, T) {
     let ab = a * b;
     let inv = T::lit(1.0) / (ab * more);
     let iab = inv * more;
-    let (ua, ub) = (b * iab, a * iab);
-    let (w, u) = (ua * ua, ub * ub);
-    let (g, dg) = series_diff::<T, F, 6>(u, w, &TG_DIFF);
-    // Of 1/z, 1/2z² and TG/z³.
-    let s = ua + ub;
-    let cubes = ua.fma::<F>(s, u).fma::<F>(g, (u * ub * s) * dg);
-    let f = s.fma::<F>(T::lit(0.5), cubes) + T::lit(1.0);
-    (-(n * iab) * f, inv * ab)
+    (-(n * iab) * Ends::new::<F>(a, b, iab).trigamma::<F>(), inv * ab)
 }
 
 /// trigamma(b) − trigamma(a), b = a + n, both in [8, 1e14]. `f32`: 4 ulp.
 #[inline(always)]
-pub(super) fn trigamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> T {
-    trigamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0
+pub(super) fn trigamma_diff_asym<T: Real, const F: bool>(a: T, b: T, n: T) -> [T; 1] {
+    [trigamma_diff_core::<T, F>(a, b, n, T::lit(1.0)).0]
 }
 
-/// trigamma(a + n) − trigamma(a). Relative error ≤ 1e-15.
+/// trigamma(a + n) − trigamma(a). Relative error ≤ 2e-15.
 #[inline(always)]
-pub(super) fn trigamma_diff<const F: bool>(a: f64, n: f64) -> f64 {
+pub(super) fn trigamma_diff<const F: bool, const BOTH: bool>(a: f64, n: f64) -> [f64; 1] {
     let b = a + n;
     let (za, zb, small) = moved(a, b);
-    // Σ 1/(a+i)² − 1/(b+i)², paired: with A = y_a + c, B = y_b + c each pair is
-    // (y_b − y_a)(2AB + (49 − 4c)(A + B))/(AB)².
-    let (ya, yb) = (a * (a + 7.0), b * (b + 7.0));
-    let [(n0, q0), (n1, q1), (n2, q2), (n3, q3)] = [0.0, 6.0, 10.0, 12.0].map(|c| {
-        let (x, y) = (ya + c, yb + c);
-        let q = x * y;
-        (Float::fma::<F>(x + y, 49.0 - 4.0 * c, q + q), q * q)
-    });
-    let (p0, p1) = (q0 * q1, q2 * q3);
-    let (n0, n1) = (Float::fma::<F>(n0, q1, n1 * q0), Float::fma::<F>(n2, q3, n3 * q2));
-    let sum = n * (a + b + 7.0) * Float::fma::<F>(n0, p1, n1 * p0);
-    let (asym, inv) = trigamma_diff_core::<f64, F>(za, zb, n, sel(small, p0 * p1, 1.0));
-    asym - sel(small, sum * inv, 0.0)
+    let moves = Moves::new::<F>(a, b);
+    let (asym, inv) = trigamma_diff_core::<f64, F>(za, zb, n, sel(small, moves.den(), 1.0));
+    [asym - sel(small, moves.trigamma::<F>() * inv * (n * inv), 0.0)]
 }
 
 /// The factors of a(a+1)…(a+n−1), n = 0, 1, 2 or 3; those missing are 1.
@@ -330,36 +413,49 @@ fn rising<T: Real>(a: T, n: T) -> (T, T, T) {
     (sel(n > zero, a, one), sel(n > one, a + one, one), sel(n > T::lit(2.0), a + T::lit(2.0), one))
 }
 
-/// lgamma(a + n) − lgamma(a), n = 0, 1, 2 or 3, a in [`Float::LOW`, 8). Relative error 1e-15, absolute
-/// about the zeros of n = 2 and 3.
+/// 1/x + 1/y + 1/z is this over xyz, the missing factors of `rising` left out.
 #[inline(always)]
-pub(super) fn lgamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
-    let (x, y, z) = rising(a, n);
-    let (k, m) = (x * y * z).split();
-    ln_parts::<T, F>(k, (m - T::lit(1.0)) / (m + T::lit(1.0)))
+fn few_sum<T: Real, const F: bool>((x, y, z): (T, T, T), n: T) -> T {
+    let (zero, one, two) = (T::lit(0.0), T::lit(1.0), T::lit(2.0));
+    let on = |k: T| sel(n > k, one, zero);
+    on(zero).fma::<F>(y, on(one) * x).fma::<F>(z, on(two) * (x * y))
 }
 
-/// digamma(a + n) − digamma(a), as `lgamma_few`. Relative error 1e-15.
+/// lgamma(a + n) − lgamma(a), n = 0, 1, 2 or 3, a in [`Float::LOW`, 8), and, if `BOTH`, that of digamma.
+/// Relative errors 1e-15, absolute about the zeros of the first at n = 2 and 3.
 #[inline(always)]
-pub(super) fn digamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
-    let (zero, one, two) = (T::lit(0.0), T::lit(1.0), T::lit(2.0));
+pub(super) fn lgamma_few<T: Real, const F: bool, const BOTH: bool>(a: T, n: T) -> [T; 2] {
+    let one = T::lit(1.0);
     let (x, y, z) = rising(a, n);
-    let on = |k: T| sel(n > k, one, zero);
-    let xy = x * y;
-    let num = on(zero).fma::<F>(y, on(one) * x).fma::<F>(z, on(two) * xy);
-    num / (xy * z)
+    let p = x * y * z;
+    let (k, m) = p.split();
+    if !BOTH {
+        return [ln_parts::<T, F>(k, (m - one) / (m + one)); 2];
+    }
+    let inv = one / ((m + one) * p);
+    let sum = few_sum::<T, F>((x, y, z), n) * (m + one);
+    [ln_parts::<T, F>(k, ((m - one) * p) * inv), sum * inv]
+}
+
+/// The difference of digamma and, if `BOTH`, that of trigamma, as `lgamma_few`. Relative errors 1e-15.
+#[inline(always)]
+pub(super) fn digamma_few<T: Real, const F: bool, const BOTH: bool>(a: T, n: T) -> [T; 2] {
+    let (x, y, z) = rising(a, n);
+    let p = x * y * z;
+    if !BOTH {
+        return [few_sum::<T, F>((x, y, z), n) / p; 2];
+    }
+    let inv = T::lit(1.0) / p;
+    let squares = few_sum::<T, F>((x * x, y * y, z * z), n);
+    [few_sum::<T, F>((x, y, z), n) * inv, T::lit(0.0) - squares * (inv * inv)]
 }
 
 /// trigamma(a + n) − trigamma(a), as `lgamma_few`. Relative error 1e-15.
 #[inline(always)]
-pub(super) fn trigamma_few<T: Real, const F: bool>(a: T, n: T) -> T {
-    let (zero, one, two) = (T::lit(0.0), T::lit(1.0), T::lit(2.0));
+pub(super) fn trigamma_few<T: Real, const F: bool, const BOTH: bool>(a: T, n: T) -> [T; 1] {
     let (x, y, z) = rising(a, n);
     let (x, y, z) = (x * x, y * y, z * z);
-    let on = |k: T| sel(n > k, one, zero);
-    let xy = x * y;
-    let num = on(zero).fma::<F>(y, on(one) * x).fma::<F>(z, on(two) * xy);
-    zero - num / (xy * z)
+    [T::lit(0.0) - few_sum::<T, F>((x, y, z), n) / (x * y * z)]
 }
 
 /// The difference of order k = 0, 1 or 2 (as `polygamma_diff`) for any positive finite a and b = a + n.
@@ -380,23 +476,16 @@ pub(super) fn diff_far(k: u32, a: f64, n: f64) -> f64 {
     }
     let (a, b) = (a + f64::from(up), b + f64::from(up));
     let (t, ua, ub) = (n / a, 1.0 / a, 1.0 / b);
-    let (w, u, s) = (ua * ua, ub * ub, ua + ub);
+    let ends = Ends { prod: ua * ub, sum: ua + ub, p: ua * ua + ub * ub, q: (ua * ub) * (ua * ub) };
     let asym = match k {
         0 => {
-            let (g, d) = series_diff::<f64, false, 5>(u, w, &LG_DIFF);
             // Where n/a may underflow, its logarithm is n/a less half its square.
             let small = n * (1.0 - 0.5 * ua) * (1.0 - 0.5 * t);
             let first = if t.abs() < 1e-9 { small } else { (a - 0.5) * t.ln_1p() };
-            first + n * ((b.ln() - 1.0) - ua * ub * (g + ub * s * d))
+            first + n * ((b.ln() - 1.0) - ua * ub * ends.lgamma::<false>())
         }
-        1 => {
-            let (h, d) = series_diff::<f64, false, 6>(u, w, &DG_DIFF);
-            t.ln_1p() + t * ub * (0.5 + s * (h + u * d))
-        }
-        _ => {
-            let (g, d) = series_diff::<f64, false, 6>(u, w, &TG_DIFF);
-            -(t * ub) * (1.0 + 0.5 * s + (w + ua * ub + u) * g + u * ub * s * d)
-        }
+        1 => t.ln_1p() + t * ub * ends.digamma::<false>(),
+        _ => -(t * ub) * ends.trigamma::<false>(),
     };
     asym + sum
 }

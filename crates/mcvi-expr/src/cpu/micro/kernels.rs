@@ -6,13 +6,16 @@ use super::{Level, MicroOp};
 use std::mem::MaybeUninit;
 
 /// A kernel: writes `dst[i]` from `a[i]`, `b[i]`, `c[i]` for i < n.
+///
+/// Of [`MicroOp::PolygammaDiffPair`] c is no operand but a second result: `c[i]` is written, never read,
+/// and the pointer must be one that may be written through.
 pub type Micro<T> = unsafe fn(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize);
 
 /// Elements the loops of the expensive functions choose a form for at a time.
 const CHUNK: usize = 64;
 
-/// What one lane does. `F`: fused multiply-add available.
-pub(super) trait Lane<T: Real> {
+/// What one lane does, with `W` results. `F`: fused multiply-add available.
+pub(super) trait Lane<T: Real, const W: usize = 1> {
     /// Operands read; the pointers of the others are never followed.
     const ARITY: usize;
     /// Whether a cheaper form, with the same results, serves chunks whose lanes are all `easy`.
@@ -23,7 +26,7 @@ pub(super) trait Lane<T: Real> {
     const ODD: bool = false;
 
     /// The function.
-    fn full<const F: bool>(a: T, b: T, c: T) -> T;
+    fn full<const F: bool>(a: T, b: T, c: T) -> [T; W];
     /// Negative unless `fast` is right for this lane.
     #[inline(always)]
     fn hard(_a: T, _b: T) -> T::Bits {
@@ -31,7 +34,7 @@ pub(super) trait Lane<T: Real> {
     }
     /// The function where every lane is easy.
     #[inline(always)]
-    fn fast<const F: bool>(a: T, b: T, c: T) -> T {
+    fn fast<const F: bool>(a: T, b: T, c: T) -> [T; W] {
         Self::full::<F>(a, b, c)
     }
     /// Whether the result is that of `brief`, and of no other form; never where the lane is easy.
@@ -41,8 +44,8 @@ pub(super) trait Lane<T: Real> {
     }
     /// The function of few lanes.
     #[inline(always)]
-    fn brief<const F: bool>(a: T, _b: T) -> T {
-        a
+    fn brief<const F: bool>(a: T, _b: T) -> [T; W] {
+        [a; W]
     }
     /// Negative if the lane needs `fix`.
     #[inline(always)]
@@ -50,8 +53,8 @@ pub(super) trait Lane<T: Real> {
         T::Bits::default()
     }
     /// The function for odd lanes.
-    fn fix(a: T, _b: T) -> T {
-        a
+    fn fix(a: T, _b: T) -> [T; W] {
+        [a; W]
     }
 }
 
@@ -85,7 +88,7 @@ unsafe fn light<T: Real, L: Lane<T>, const F: bool, const N: usize>(
             let z = if L::ARITY > 2 { c.add(i).cast::<[T; N]>().read_unaligned() } else { x };
             let mut r = x;
             for j in 0..N {
-                r[j] = L::full::<F>(x[j], y[j], z[j]);
+                [r[j]] = L::full::<F>(x[j], y[j], z[j]);
             }
             dst.add(i).cast::<[T; N]>().write_unaligned(r);
         }
@@ -108,17 +111,22 @@ impl<T: Real, L: Lane<T>> Kernel<T> for Light<L> {
 }
 
 /// Loop of an expensive function: a block at a time, by the cheapest form that serves all its lanes.
-struct Heavy<L>(L);
+/// The second of `W` results goes to c.
+struct Heavy<L, const W: usize = 1>(L);
 
-impl<T: Real, L: Lane<T>> Kernel<T> for Heavy<L> {
+impl<T: Real, L: Lane<T, W>, const W: usize> Kernel<T> for Heavy<L, W> {
     #[inline(always)]
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, _: *const T, n: usize) {
+    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
+        let mut to = [dst; W];
+        for second in &mut to[1..] {
+            *second = c.cast_mut();
+        }
         // SAFETY: the caller's promise; n is a multiple of LANES.
         unsafe {
             if T::LANES == 16 {
-                heavy::<T, L, F, 16>(dst, a, b, n);
+                heavy::<T, L, F, 16, 8, W>(to, a, b, n);
             } else {
-                heavy::<T, L, F, 8>(dst, a, b, n);
+                heavy::<T, L, F, 8, 4, W>(to, a, b, n);
             }
         }
     }
@@ -127,21 +135,39 @@ impl<T: Real, L: Lane<T>> Kernel<T> for Heavy<L> {
 /// # Safety
 /// As for [`Micro`]; n a multiple of `N`.
 #[inline(always)]
-unsafe fn heavy<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, n: usize) {
+unsafe fn heavy<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
+    dst: [*mut T; W],
+    a: *const T,
+    b: *const T,
+    n: usize,
+) {
     // SAFETY: start + m ≤ n; b is not followed if it is no operand.
     unsafe {
         if !L::FEW && !L::EASY && !L::ODD {
-            return blocks::<T, L, FULL, F, N>(dst, a, if L::ARITY > 1 { b } else { a }, n);
+            return blocks::<T, L, FULL, F, N, W>(dst, a, if L::ARITY > 1 { b } else { a }, n);
         }
         let mut start = 0;
         while start < n {
             let m = (n - start).min(CHUNK) / N * N;
             let a = a.add(start);
             let b = if L::ARITY > 1 { b.add(start) } else { a };
-            chunk::<T, L, F, N>(dst.add(start), a, b, m);
+            chunk::<T, L, F, N, H, W>(at(dst, start), a, b, m);
             start += m;
         }
     }
+}
+
+/// All pointers advanced by i elements.
+///
+/// # Safety
+/// As for `add` of each.
+#[inline(always)]
+unsafe fn at<T, const W: usize>(mut to: [*mut T; W], i: usize) -> [*mut T; W] {
+    for p in &mut to {
+        // SAFETY: the caller's promise.
+        *p = unsafe { p.add(i) };
+    }
+    to
 }
 
 /// The forms of a lane function. (Not closures: those may end up as functions of their own, compiled
@@ -156,8 +182,8 @@ const BRIEF: u8 = 2;
 /// # Safety
 /// All pointers valid for n elements, a multiple of `N`.
 #[inline(always)]
-unsafe fn blocks<T: Real, L: Lane<T>, const FORM: u8, const F: bool, const N: usize>(
-    dst: *mut T,
+unsafe fn blocks<T: Real, L: Lane<T, W>, const FORM: u8, const F: bool, const N: usize, const W: usize>(
+    dst: [*mut T; W],
     a: *const T,
     b: *const T,
     n: usize,
@@ -168,15 +194,20 @@ unsafe fn blocks<T: Real, L: Lane<T>, const FORM: u8, const F: bool, const N: us
         unsafe {
             let u = a.add(i).cast::<[T; N]>().read_unaligned();
             let v = b.add(i).cast::<[T; N]>().read_unaligned();
-            let mut r = u;
+            let mut r = [u; W];
             for j in 0..N {
-                r[j] = match FORM {
+                let each = match FORM {
                     FAST => L::fast::<F>(u[j], v[j], u[j]),
                     BRIEF => L::brief::<F>(u[j], v[j]),
                     _ => L::full::<F>(u[j], v[j], u[j]),
                 };
+                for w in 0..W {
+                    r[w][j] = each[w];
+                }
             }
-            dst.add(i).cast::<[T; N]>().write_unaligned(r);
+            for w in 0..W {
+                dst[w].add(i).cast::<[T; N]>().write_unaligned(r[w]);
+            }
         }
         i += N;
     }
@@ -187,7 +218,7 @@ unsafe fn blocks<T: Real, L: Lane<T>, const FORM: u8, const F: bool, const N: us
 /// # Safety
 /// Both pointers valid for m elements.
 #[inline(always)]
-unsafe fn any<T: Real, L: Lane<T>, const ODD: bool>(a: *const T, b: *const T, m: usize) -> bool {
+unsafe fn any<T: Real, L: Lane<T, W>, const ODD: bool, const W: usize>(a: *const T, b: *const T, m: usize) -> bool {
     let mut all = T::Bits::default();
     for j in 0..m {
         // SAFETY: j < m.
@@ -202,17 +233,22 @@ unsafe fn any<T: Real, L: Lane<T>, const ODD: bool>(a: *const T, b: *const T, m:
 /// # Safety
 /// All pointers valid for m elements, a multiple of `N` and at most `CHUNK`.
 #[inline(always)]
-unsafe fn chunk<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
+unsafe fn chunk<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
+    dst: [*mut T; W],
+    a: *const T,
+    b: *const T,
+    m: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         // Most chunks that are not easy show it in the first lane.
-        let easy = L::EASY && L::hard(*a, *b) >= T::Bits::default() && !any::<T, L, false>(a, b, m);
+        let easy = L::EASY && L::hard(*a, *b) >= T::Bits::default() && !any::<T, L, false, W>(a, b, m);
         if easy {
-            blocks::<T, L, FAST, F, N>(dst, a, b, m);
+            blocks::<T, L, FAST, F, N, W>(dst, a, b, m);
         } else if L::FEW {
-            sorted::<T, L, F, N>(dst, a, b, m);
+            sorted::<T, L, F, N, H, W>(dst, a, b, m);
         } else {
-            full::<T, L, F, N>(dst, a, b, m);
+            full::<T, L, F, N, W>(dst, a, b, m);
         }
     }
 }
@@ -222,12 +258,17 @@ unsafe fn chunk<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T,
 /// # Safety
 /// As for [`chunk`].
 #[inline(always)]
-unsafe fn full<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
+unsafe fn full<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const W: usize>(
+    dst: [*mut T; W],
+    a: *const T,
+    b: *const T,
+    m: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut fixed = [MaybeUninit::<(usize, T)>::uninit(); CHUNK];
+        let mut fixed = [MaybeUninit::<(usize, [T; W])>::uninit(); CHUNK];
         let mut count = 0;
-        if L::ODD && any::<T, L, true>(a, b, m) {
+        if L::ODD && any::<T, L, true, W>(a, b, m) {
             for j in 0..m {
                 let (x, y) = (*a.add(j), *b.add(j));
                 if L::odd(x, y) < T::Bits::default() {
@@ -236,69 +277,122 @@ unsafe fn full<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, 
                 }
             }
         }
-        blocks::<T, L, FULL, F, N>(dst, a, b, m);
+        blocks::<T, L, FULL, F, N, W>(dst, a, b, m);
         for f in &fixed[..count] {
             let (j, r) = f.assume_init();
-            *dst.add(j) = r;
+            for w in 0..W {
+                *dst[w].add(j) = r[w];
+            }
+        }
+    }
+}
+
+/// A chunk all of whose lanes are few but 1 to `H`, those of the bits of `rest`.
+///
+/// # Safety
+/// As for [`chunk`].
+#[inline(always)]
+unsafe fn handful<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
+    dst: [*mut T; W],
+    a: *const T,
+    b: *const T,
+    m: usize,
+    rest: u64,
+) {
+    // SAFETY: all indices are below m. The operands are taken before dst, which may be one, is written,
+    // and are held by value (a wide load of narrow stores is slow).
+    unsafe {
+        let mut at = [0; H];
+        let (mut u, mut v) = ([*a; H], [*b; H]);
+        let mut odd = T::Bits::default();
+        // Without a branch on their number: the last is repeated.
+        let mut left = rest;
+        for k in 0..H {
+            at[k] = left.trailing_zeros() as usize;
+            (u[k], v[k]) = (*a.add(at[k]), *b.add(at[k]));
+            odd = odd | L::odd(u[k], v[k]);
+            let next = left & (left - 1);
+            left = sel(next == 0, left, next);
+        }
+        blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
+        let mut r = [u; W];
+        for k in 0..H {
+            let each = L::full::<F>(u[k], v[k], u[k]);
+            for w in 0..W {
+                r[w][k] = each[w];
+            }
+        }
+        for k in 0..H {
+            for w in 0..W {
+                *dst[w].add(at[k]) = r[w][k];
+            }
+        }
+        if odd < T::Bits::default() {
+            for k in 0..H {
+                if L::odd(u[k], v[k]) < T::Bits::default() {
+                    let fixed = L::fix(u[k], v[k]);
+                    for w in 0..W {
+                        *dst[w].add(at[k]) = fixed[w];
+                    }
+                }
+            }
         }
     }
 }
 
 /// A chunk some of whose lanes may be few: the others, gathered into as few blocks as may be, are
-/// done apart.
+/// done apart; a block of `H` lanes if that holds them.
 ///
 /// # Safety
 /// As for [`chunk`].
 #[inline(always)]
-unsafe fn sorted<T: Real, L: Lane<T>, const F: bool, const N: usize>(dst: *mut T, a: *const T, b: *const T, m: usize) {
-    let mut parts = [[MaybeUninit::<T>::uninit(); CHUNK]; 3];
-    let [x, y, z] = parts.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
-    // SAFETY: all indices are below m, and the parts are written where they are read.
+unsafe fn sorted<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
+    dst: [*mut T; W],
+    a: *const T,
+    b: *const T,
+    m: usize,
+) {
+    let mut parts = [[MaybeUninit::<T>::uninit(); CHUNK]; 2];
+    let [x, y] = parts.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
+    let mut results = [[MaybeUninit::<T>::uninit(); CHUNK]; W];
+    let z = results.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
+    // SAFETY: all indices are below m, and the parts are written where they are read. The operands are
+    // taken before dst, which may be one, is written.
     unsafe {
         let mut rest = 0;
         for j in 0..m {
             rest |= sel(L::few(*a.add(j), *b.add(j)), 0u64, 1 << j);
         }
-        let all = rest == u64::MAX >> (64 - m);
-        let mut count = m;
-        let mut first = 0;
-        if !all {
-            count = 0;
-            first = rest.trailing_zeros() as usize / N * N;
-            if rest != 0 && rest >> first >> (N - 1) <= 1 {
-                // All in one block: taken whole (a wide load of narrow stores is slow).
-                x.cast::<[T; N]>().write_unaligned(a.add(first).cast::<[T; N]>().read_unaligned());
-                y.cast::<[T; N]>().write_unaligned(b.add(first).cast::<[T; N]>().read_unaligned());
-                count = N;
-            } else {
-                first = CHUNK;
-                let mut left = rest;
-                while left != 0 {
-                    let j = left.trailing_zeros() as usize;
-                    (*x.add(count), *y.add(count)) = (*a.add(j), *b.add(j));
-                    left &= left - 1;
-                    count += 1;
-                }
-                // A block is filled up with lanes that are not odd.
-                while !count.is_multiple_of(N) {
-                    (*x.add(count), *y.add(count)) = (T::lit(9.0), T::lit(9.0));
-                    count += 1;
-                }
-            }
-            blocks::<T, L, BRIEF, F, N>(dst, a, b, m);
+        if rest == 0 {
+            return blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
+        } else if rest == u64::MAX >> (64 - m) {
+            return full::<T, L, F, N, W>(dst, a, b, m);
         }
-        if count > 0 {
-            let (to, p, q) = if all { (dst, a, b) } else { (z, x.cast_const(), y.cast_const()) };
-            full::<T, L, F, N>(to, p, q, count);
+        if rest.count_ones() as usize <= H {
+            return handful::<T, L, F, N, H, W>(dst, a, b, m, rest);
         }
-        if !all {
-            let (mut left, mut k) = (rest, 0);
-            while left != 0 {
-                let j = left.trailing_zeros() as usize;
-                *dst.add(j) = *z.add(if first < CHUNK { j - first } else { k });
-                left &= left - 1;
-                k += 1;
+        let (mut left, mut count) = (rest, 0);
+        while left != 0 {
+            let j = left.trailing_zeros() as usize;
+            (*x.add(count), *y.add(count)) = (*a.add(j), *b.add(j));
+            left &= left - 1;
+            count += 1;
+        }
+        // A block is filled up with lanes that are not odd.
+        while !count.is_multiple_of(N) {
+            (*x.add(count), *y.add(count)) = (T::lit(9.0), T::lit(9.0));
+            count += 1;
+        }
+        blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
+        full::<T, L, F, N, W>(z, x, y, count);
+        let (mut left, mut k) = (rest, 0);
+        while left != 0 {
+            let j = left.trailing_zeros() as usize;
+            for w in 0..W {
+                *dst[w].add(j) = *z[w].add(k);
             }
+            left &= left - 1;
+            k += 1;
         }
     }
 }
@@ -314,7 +408,7 @@ impl<T: Real, L: Lane<T>> Kernel<T> for Plain<L> {
             unsafe {
                 let x = *a.add(j);
                 let y = if L::ARITY > 1 { *b.add(j) } else { x };
-                *dst.add(j) = L::fix(x, y);
+                [*dst.add(j)] = L::fix(x, y);
             }
         }
     }
@@ -368,7 +462,8 @@ macro_rules! order {
 /// The kernel of an operation at a level, which must not be above [`Level::detect`] when the kernel is run.
 ///
 /// # Panics
-/// If the order of `Polygamma` or `PolygammaDiff` is above [`super::MAX_ORDER`].
+/// If the order of `Polygamma` or `PolygammaDiff` is above [`super::MAX_ORDER`], that of
+/// `PolygammaDiffPair` above 1.
 pub fn micro<T: Real>(level: Level, op: MicroOp) -> Micro<T> {
     use MicroOp as O;
     macro_rules! at {
@@ -394,6 +489,9 @@ pub fn micro<T: Real>(level: Level, op: MicroOp) -> Micro<T> {
         O::PolygammaDiff(0) => pick::<T, Heavy<LgammaDiff>>(level),
         O::PolygammaDiff(1) => pick::<T, Heavy<DigammaDiff>>(level),
         O::PolygammaDiff(2) => pick::<T, Heavy<TrigammaDiff>>(level),
+        O::PolygammaDiffPair(0) => pick::<T, Heavy<LgammaPair, 2>>(level),
+        O::PolygammaDiffPair(1) => pick::<T, Heavy<DigammaPair, 2>>(level),
+        O::PolygammaDiffPair(k) => panic!("PolygammaDiffPair({k}): only 0 and 1 are built"),
         O::Polygamma(k) => order!(k, Poly, "Polygamma", [
             2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
         ]),

@@ -11,9 +11,9 @@ macro_rules! lanes {
         impl<T: Real> Lane<T> for $name {
             const ARITY: usize = $arity;
             #[inline(always)]
-            fn full<const F: bool>($a: T, _b: T, _c: T) -> T {
+            fn full<const F: bool>($a: T, _b: T, _c: T) -> [T; 1] {
                 $(let $b = _b; $(let $c = _c;)?)?
-                $e
+                [$e]
             }
         }
     )*};
@@ -70,15 +70,15 @@ macro_rules! trig {
             const ARITY: usize = 1;
             const ODD: bool = true;
             #[inline(always)]
-            fn full<const F: bool>(a: T, _: T, _: T) -> T {
-                e::$f::<T, F>(a)
+            fn full<const F: bool>(a: T, _: T, _: T) -> [T; 1] {
+                [e::$f::<T, F>(a)]
             }
             #[inline(always)]
             fn odd(a: T, _: T) -> T::Bits {
                 a.beyond(T::lit(1e5))
             }
-            fn fix(a: T, _: T) -> T {
-                a.$std()
+            fn fix(a: T, _: T) -> [T; 1] {
+                [a.$std()]
             }
         }
     )*};
@@ -96,24 +96,32 @@ impl<T: Real> Lane<T> for Pow {
     const ARITY: usize = 2;
     const ODD: bool = true;
     #[inline(always)]
-    fn full<const F: bool>(a: T, b: T, _: T) -> T {
-        a.pow_lane::<F>(b)
+    fn full<const F: bool>(a: T, b: T, _: T) -> [T; 1] {
+        [a.pow_lane::<F>(b)]
     }
     #[inline(always)]
     fn odd(a: T, b: T) -> T::Bits {
         a.outside(T::MIN_NORMAL, T::MAX) | b.beyond(T::MAX)
     }
-    fn fix(a: T, b: T) -> T {
-        a.std_pow(b)
+    fn fix(a: T, b: T) -> [T; 1] {
+        [a.std_pow(b)]
     }
 }
 
-/// The result of a lane that was computed in `f64` along with others: an easy one gets its fast
+/// The results of a lane that was computed in `f64` along with others: an easy one gets its fast
 /// form, which in `f32` is another number, so that no result depends on the other lanes. (In `f64`
 /// the two forms agree to the bit.)
 #[inline(always)]
-fn settle<T: Real, L: Lane<T>, const F: bool>(a: T, b: T, wide: T) -> T {
-    if T::LANES == f64::LANES { wide } else { sel(L::hard(a, b) >= T::Bits::default(), L::fast::<F>(a, b, a), wide) }
+fn settle<T: Real, L: Lane<T, W>, const F: bool, const W: usize>(a: T, b: T, wide: [f64; W]) -> [T; W] {
+    let mut r = wide.map(T::lit);
+    if T::LANES != f64::LANES {
+        let easy = L::hard(a, b) >= T::Bits::default();
+        let fast = L::fast::<F>(a, b, a);
+        for w in 0..W {
+            r[w] = sel(easy, fast[w], r[w]);
+        }
+    }
+    r
 }
 
 /// lgamma and the first two polygammas; in f64 unless the whole chunk is easy.
@@ -125,24 +133,23 @@ macro_rules! gammas {
             const EASY: bool = true;
             const ODD: bool = true;
             #[inline(always)]
-            fn full<const F: bool>(a: T, _: T, _: T) -> T {
-                let wide = T::lit(gamma::$f::<F>(a.to_f64()));
-                settle::<T, Self, F>(a, a, wide)
+            fn full<const F: bool>(a: T, _: T, _: T) -> [T; 1] {
+                settle::<T, Self, F, 1>(a, a, [gamma::$f::<F>(a.to_f64())])
             }
             #[inline(always)]
             fn hard(a: T, _: T) -> T::Bits {
                 a.outside(T::lit(gamma::BIG), T::MAX)
             }
             #[inline(always)]
-            fn fast<const F: bool>(a: T, _: T, _: T) -> T {
-                gamma::$asym::<T, F>(a)
+            fn fast<const F: bool>(a: T, _: T, _: T) -> [T; 1] {
+                [gamma::$asym::<T, F>(a)]
             }
             #[inline(always)]
             fn odd(a: T, _: T) -> T::Bits {
                 a.outside(at_least(gamma::TINY), T::MAX)
             }
-            fn fix(a: T, _: T) -> T {
-                T::lit(scalar::$f(a.to_f64()))
+            fn fix(a: T, _: T) -> [T; 1] {
+                [T::lit(scalar::$f(a.to_f64()))]
             }
         }
     )*};
@@ -154,19 +161,28 @@ gammas! {
     Trigamma, trigamma, trigamma_asym;
 }
 
-/// Their differences; in f64 unless the whole chunk is easy.
+/// The first `W` of x.
+#[inline(always)]
+fn firsts<T: Copy, const V: usize, const W: usize>(x: [T; V]) -> [T; W] {
+    let mut r = [x[0]; W];
+    r.copy_from_slice(&x[..W]);
+    r
+}
+
+/// Their differences, of orders k to k + w − 1; in f64 unless the whole chunk is easy. (A form may come
+/// with one order more, which the optimiser drops where it is not used.)
 macro_rules! gamma_diffs {
-    ($($name:ident, $k:literal, $f:ident, $asym:ident, $few:ident;)*) => {$(
+    ($($name:ident, $k:literal, $w:literal, $f:ident, $asym:ident, $few:ident;)*) => {$(
         pub(super) struct $name;
-        impl<T: Real> Lane<T> for $name {
+        impl<T: Real> Lane<T, $w> for $name {
             const ARITY: usize = 2;
             const FEW: bool = true;
             const EASY: bool = true;
             const ODD: bool = true;
             #[inline(always)]
-            fn full<const F: bool>(a: T, n: T, _: T) -> T {
-                let wide = T::lit(gamma::$f::<F>(a.to_f64(), n.to_f64()));
-                settle::<T, Self, F>(a, n, wide)
+            fn full<const F: bool>(a: T, n: T, _: T) -> [T; $w] {
+                let wide = gamma::$f::<F, { $w > 1 }>(a.to_f64(), n.to_f64());
+                settle::<T, Self, F, $w>(a, n, firsts(wide))
             }
             #[inline(always)]
             fn few(a: T, n: T) -> bool {
@@ -174,8 +190,8 @@ macro_rules! gamma_diffs {
                 whole & (n >= T::lit(0.0)) & (n <= T::lit(3.0)) & (a >= T::LOW) & (a < T::lit(gamma::BIG))
             }
             #[inline(always)]
-            fn brief<const F: bool>(a: T, n: T) -> T {
-                gamma::$few::<T, F>(a, n)
+            fn brief<const F: bool>(a: T, n: T) -> [T; $w] {
+                firsts(gamma::$few::<T, F, { $w > 1 }>(a, n))
             }
             #[inline(always)]
             fn hard(a: T, n: T) -> T::Bits {
@@ -183,25 +199,31 @@ macro_rules! gamma_diffs {
                 a.outside(T::lit(gamma::BIG), high) | (a + n).outside(T::lit(gamma::BIG), high)
             }
             #[inline(always)]
-            fn fast<const F: bool>(a: T, n: T, _: T) -> T {
-                gamma::$asym::<T, F>(a, a + n, n)
+            fn fast<const F: bool>(a: T, n: T, _: T) -> [T; $w] {
+                firsts(gamma::$asym::<T, F>(a, a + n, n))
             }
             #[inline(always)]
             fn odd(a: T, n: T) -> T::Bits {
                 let (low, high) = (at_least(gamma::DIFF_LOW), T::lit(gamma::DIFF_HIGH));
                 a.outside(low, high) | (a + n).outside(low, high)
             }
-            fn fix(a: T, n: T) -> T {
-                T::lit(scalar::polygamma_diff($k, a.to_f64(), n.to_f64()))
+            fn fix(a: T, n: T) -> [T; $w] {
+                let mut r = [a; $w];
+                for (w, r) in r.iter_mut().enumerate() {
+                    *r = T::lit(scalar::polygamma_diff($k + w as u32, a.to_f64(), n.to_f64()));
+                }
+                r
             }
         }
     )*};
 }
 
 gamma_diffs! {
-    LgammaDiff, 0, lgamma_diff, lgamma_diff_asym, lgamma_few;
-    DigammaDiff, 1, digamma_diff, digamma_diff_asym, digamma_few;
-    TrigammaDiff, 2, trigamma_diff, trigamma_diff_asym, trigamma_few;
+    LgammaDiff, 0, 1, lgamma_diff, lgamma_diff_asym, lgamma_few;
+    DigammaDiff, 1, 1, digamma_diff, digamma_diff_asym, digamma_few;
+    TrigammaDiff, 2, 1, trigamma_diff, trigamma_diff_asym, trigamma_few;
+    LgammaPair, 0, 2, lgamma_diff, lgamma_diff_asym, lgamma_few;
+    DigammaPair, 1, 2, digamma_diff, digamma_diff_asym, digamma_few;
 }
 
 /// x, or the smallest positive number where x is below it.
@@ -216,11 +238,11 @@ pub(super) struct Poly<const K: u32>;
 impl<T: Real, const K: u32> Lane<T> for Poly<K> {
     const ARITY: usize = 1;
     #[inline(always)]
-    fn full<const F: bool>(a: T, _: T, _: T) -> T {
-        a
+    fn full<const F: bool>(a: T, _: T, _: T) -> [T; 1] {
+        [a]
     }
-    fn fix(a: T, _: T) -> T {
-        T::lit(scalar::polygamma(K, a.to_f64()))
+    fn fix(a: T, _: T) -> [T; 1] {
+        [T::lit(scalar::polygamma(K, a.to_f64()))]
     }
 }
 
@@ -230,10 +252,10 @@ pub(super) struct PolyDiff<const K: u32>;
 impl<T: Real, const K: u32> Lane<T> for PolyDiff<K> {
     const ARITY: usize = 2;
     #[inline(always)]
-    fn full<const F: bool>(a: T, _: T, _: T) -> T {
-        a
+    fn full<const F: bool>(a: T, _: T, _: T) -> [T; 1] {
+        [a]
     }
-    fn fix(a: T, n: T) -> T {
-        T::lit(scalar::polygamma_diff(K, a.to_f64(), n.to_f64()))
+    fn fix(a: T, n: T) -> [T; 1] {
+        [T::lit(scalar::polygamma_diff(K, a.to_f64(), n.to_f64()))]
     }
 }

@@ -129,6 +129,10 @@ pub enum MicroOp {
     /// a and a + b to 1e-14 relative (k ≤ 2; absolute near the zeros of k = 0; in `f32` 5e-7) or
     /// 1e-12 (k ≥ 3, scalar code), however large a or small b; elsewhere the plain difference.
     PolygammaDiff(u32),
+    /// [`MicroOp::PolygammaDiff`] of two consecutive orders at once, k = 0 or 1: k goes to `dst`, k + 1 to
+    /// `c`. c is a second result: the kernel writes through that pointer. Either result may be a or b,
+    /// the other not the same; errors are those of the single operations.
+    PolygammaDiffPair(u32),
     /// a·b + c, fused where the level has it
     MulAdd,
     /// b where a ≠ 0, else c

@@ -1,7 +1,7 @@
 //! Tests of the kernels: special values, extreme ranges, the basic operations, aliasing.
 
 use super::MicroOp as O;
-use super::tests::{levels, run};
+use super::tests::{levels, run, run_both};
 use super::{Level, MAX_ORDER, MicroOp, Real, micro, scalar};
 
 const INF: f64 = f64::INFINITY;
@@ -133,6 +133,10 @@ fn diff_edges() {
             let a = [1e-300, 0.3, 1.0, 7.5, 8.0, 40.0, 1e26, 1e300];
             let r = run::<f64>(level, O::PolygammaDiff(k), &a, &[0.0; 8], &[]);
             assert!(r.iter().all(|x| *x == 0.0), "{level:?} {k}: {r:?}");
+            if k < 2 {
+                let r = run_both::<f64>(level, O::PolygammaDiffPair(k), &a, &[0.0; 8], &[]);
+                assert!(r.iter().flatten().all(|x| *x == 0.0), "{level:?} pair {k}: {r:?}");
+            }
         }
         // Outside a > 0, a + n > 0: the plain difference.
         let r = run::<f64>(level, O::PolygammaDiff(0), &[2.5, -1.5, NAN, 1.0, INF], &[-3.0, 1.0, 1.0, NAN, 2.0], &[]);
@@ -142,12 +146,23 @@ fn diff_edges() {
     }
 }
 
+/// The kernels of differences: operation, which of its results, order.
+const DIFFS: [(MicroOp, usize, u32); 7] = [
+    (O::PolygammaDiff(0), 0, 0),
+    (O::PolygammaDiff(1), 0, 1),
+    (O::PolygammaDiff(2), 0, 2),
+    (O::PolygammaDiffPair(0), 0, 0),
+    (O::PolygammaDiffPair(0), 1, 1),
+    (O::PolygammaDiffPair(1), 0, 1),
+    (O::PolygammaDiffPair(1), 1, 2),
+];
+
 /// Lanes of every kind side by side: each has the bits it has alone, and the value of the scalar form.
 fn mixed<T: Real>(tol: f64) {
     let kinds = [0.0, 1.0, 2.0, 3.0, -0.0, 4.0, 54.0, 0.7, -0.3, 1e-9, 3e4, 1e20];
     let bases = [0.4, 1.0, 2.7, 5.5, 7.9, 8.0, 21.0, 900.0, 1e-7, 1e-44, 1e18, 0.618];
     let at = |i: usize| (bases[(i * 7 + i / 11) % 12], kinds[(i * 5 + i / 7) % 12]);
-    for (k, level) in (0..3).flat_map(|k| levels().into_iter().map(move |l| (k, l))) {
+    for ((op, nth, k), level) in DIFFS.into_iter().flat_map(|d| levels().into_iter().map(move |l| (d, l))) {
         // Few lanes of other kinds among the small whole numbers, then many.
         for sparse in [1, 2, 19, 83] {
             let rows: Vec<_> = (0..304)
@@ -155,13 +170,13 @@ fn mixed<T: Real>(tol: f64) {
                 .map(|(a, n)| (T::lit(a).to_f64(), T::lit(n).to_f64()))
                 .collect();
             let (a, b): (Vec<f64>, Vec<f64>) = rows.into_iter().unzip();
-            let all = run::<T>(level, O::PolygammaDiff(k), &a, &b, &[]);
+            let all = &run_both::<T>(level, op, &a, &b, &[])[nth];
             for i in 0..a.len() {
-                let one = run::<T>(level, O::PolygammaDiff(k), &a[i..=i], &b[i..=i], &[])[0];
+                let one = run_both::<T>(level, op, &a[i..=i], &b[i..=i], &[])[nth][0];
                 let want = T::lit(scalar::polygamma_diff(k, a[i], b[i])).to_f64();
-                assert_eq!(all[i].to_bits(), one.to_bits(), "{level:?} {k} {} {}", a[i], b[i]);
+                assert_eq!(all[i].to_bits(), one.to_bits(), "{level:?} {op:?} {nth} {} {}", a[i], b[i]);
                 let near = (one - want).abs() <= tol * want.abs().max(if k == 0 { 1.0 } else { 0.0 });
-                assert!(same(one, want) || near, "{level:?} {k} {} {}: {one} not {want}", a[i], b[i]);
+                assert!(same(one, want) || near, "{level:?} {op:?} {nth} {} {}: {one} not {want}", a[i], b[i]);
             }
         }
     }
@@ -171,6 +186,76 @@ fn mixed<T: Real>(tol: f64) {
 fn diff_mixed() {
     mixed::<f64>(1e-14);
     mixed::<f32>(1e-6);
+}
+
+/// The results of a pair are those of the single kernels, to `tol`: exact zeros, infinities and NaN too.
+fn pairs<T: Real>(tol: f64) {
+    let bases = [
+        1e-300, 1e-200, 1e-60, 1e-44, 1e-30, 1e-9, 0.01, 0.5, 1.0, 3.3, 7.99, 8.0, 8.5, 40.0, 1e3, 1e9, 1e13, 1e26,
+        1e37, 1e300, INF, 0.0, -0.5, -2.0, -INF, NAN,
+    ];
+    let steps = [
+        0.0, -0.0, 1.0, 2.0, 3.0, 4.0, 54.0, 3e4, 0.3, 1e-3, 1e-9, 1e-30, 1e-320, 1e14, 1e26, 1e200, INF, -1e-9, -0.25,
+        -1.0, -3.0, -7.0, -39.5, -INF, NAN,
+    ];
+    let rows = bases.iter().flat_map(|a| steps.iter().map(move |n| (*a, *n)));
+    let (a, b): (Vec<f64>, Vec<f64>) = rows.map(|(a, n)| (T::lit(a).to_f64(), T::lit(n).to_f64())).unzip();
+    for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
+        let both = run_both::<T>(level, O::PolygammaDiffPair(k), &a, &b, &[]);
+        for (order, got) in (k..).zip(&both) {
+            let want = run::<T>(level, O::PolygammaDiff(order), &a, &b, &[]);
+            for i in 0..a.len() {
+                let (x, y, at) = (got[i], want[i], (level, k, order, a[i], b[i]));
+                // lgamma's difference has zeros, near which the error is absolute.
+                let unit = y.abs().max(if order == 0 && b[i].abs() > 1e-3 { 1.0 } else { 0.0 });
+                let near = (x - y).abs() <= (tol * unit).max(T::MIN_NORMAL.to_f64());
+                assert!(near || same(x, y) || x == y, "{at:?}: {x:e} not {y:e}");
+                let inside = a[i] > 0.0 && a[i] < INF && b[i] == 0.0;
+                assert!(!inside || x == 0.0, "{at:?}: {x:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_match() {
+    pairs::<f64>(5e-15);
+    pairs::<f32>(6e-7);
+}
+
+/// Both results of a pair written over operands are those written elsewhere.
+fn pairs_in_place<T: Real>() {
+    for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
+        let f = micro::<T>(level, O::PolygammaDiffPair(k));
+        for n in [T::LANES, 3 * T::LANES, 128 + T::LANES] {
+            // Chunks that are easy; some of whose lanes are few, odd, neither; none of whose lanes are few.
+            for (low, step, whole) in [(9.0, 0.25, false), (-1.0, 0.25, true), (0.1, 0.3, false)] {
+                let a: Vec<T> = (0..n).map(|i| T::lit(((i * 31) % 97) as f64 * 0.25 + low)).collect();
+                let b = (0..n).map(|i| ((i * 17) % 23) as f64 * step).map(|x| if whole { x.floor() } else { x });
+                let b: Vec<T> = b.map(T::lit).collect();
+                let bits = |v: &[T]| v.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
+                let mut want = [a.clone(), a.clone()];
+                let [d, c] = want.each_mut().map(|v| v.as_mut_ptr());
+                // SAFETY: n elements each, a multiple of LANES, at a level the processor has.
+                unsafe { f(d, a.as_ptr(), b.as_ptr(), c, n) };
+                // Where the results go: buffers 0 and 1 hold the operands.
+                for (first, second) in [(0, 1), (1, 0), (0, 2), (1, 2), (2, 0), (2, 1)] {
+                    let mut v = [a.clone(), b.clone(), a.clone()];
+                    let p = v.each_mut().map(|v| v.as_mut_ptr());
+                    // SAFETY: as above; the results are different buffers.
+                    unsafe { f(p[first], p[0], p[1], p[second], n) };
+                    assert_eq!(bits(&v[first]), bits(&want[0]), "{level:?} {k} n {n} over {first}, {second}");
+                    assert_eq!(bits(&v[second]), bits(&want[1]), "{level:?} {k} n {n} over {first}, {second}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_alias() {
+    pairs_in_place::<f32>();
+    pairs_in_place::<f64>();
 }
 
 #[test]
