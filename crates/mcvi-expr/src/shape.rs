@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Axes an array can have.
+pub(crate) const MAX_RANK: usize = 12;
+
 /// The extents of an array, outermost first. A scalar has none. No extent is zero.
 #[derive(Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Shape(Box<[usize]>);
@@ -31,6 +34,8 @@ impl Shape {
     pub(crate) fn defect(&self) -> Option<&'static str> {
         if self.0.contains(&0) {
             Some("an axis of length 0")
+        } else if self.rank() > MAX_RANK {
+            Some("more than 12 axes")
         } else if self.size() > isize::MAX as usize / 16 {
             Some("more elements than memory can hold")
         } else {

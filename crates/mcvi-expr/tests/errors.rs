@@ -583,3 +583,13 @@ fn derivatives_an_external_function_does_not_offer_are_errors() {
     let error = grad(second.square().sum_all(), &[z]).unwrap_err();
     assert!(matches!(error, Error::NotDifferentiable { .. }) && error.to_string().contains("third"), "{error}");
 }
+
+#[test]
+fn too_many_axes_and_too_much_memory_are_errors() {
+    let graph = Graph::new();
+    let many = graph.input("many", DType::F64, vec![2; 13]);
+    assert!(many.error().is_some_and(|e| e.to_string().contains("12 axes")));
+    let huge = graph.input("huge", DType::F64, [1 << 46]);
+    let error = graph.program().output("out", huge + 1.0).compile().unwrap_err();
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
+}

@@ -186,6 +186,8 @@ impl Memory<'_> {
 
 impl Executor {
     pub fn new(plan: &Plan, threads: usize) -> Result<Self> {
+        // Before anything that grows with the arrays is made.
+        Arena::empty(plan.arena_bytes)?;
         let layout = Layout { plan, level: level()? };
         let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
         // Consecutive levels for one thread, and the tiles of levels to share.

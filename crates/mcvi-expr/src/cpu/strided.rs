@@ -1,5 +1,7 @@
 //! Reading and writing elements through strides.
 
+use crate::shape::MAX_RANK;
+
 /// # Safety
 /// `to` must be valid for n elements.
 pub(super) unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
@@ -32,7 +34,6 @@ pub(super) unsafe fn gather<T: Copy>(
     first: usize,
     n: usize,
 ) {
-    const MAX_RANK: usize = 12;
     let rank = dims.len();
     if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides)
         && first.is_multiple_of(inner)
@@ -52,7 +53,6 @@ pub(super) unsafe fn gather<T: Copy>(
             }
         };
     }
-    assert!(rank <= MAX_RANK, "an array with {rank} axes that cannot be merged");
     let (inner, step) = (dims[rank - 1], strides[rank - 1]);
     let mut index = [0usize; MAX_RANK];
     let (mut rest, mut offset) = (first, 0isize);
