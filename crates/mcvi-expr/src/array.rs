@@ -71,15 +71,18 @@ impl Array {
     }
 
     /// An array of zeros.
+    #[track_caller]
     pub fn zeros(dtype: DType, shape: impl Into<Shape>) -> Result<Self> {
         Array::filled(dtype, shape, 0.0)
     }
 
     /// An array of one value.
+    #[track_caller]
     pub fn filled(dtype: DType, shape: impl Into<Shape>, value: f64) -> Result<Self> {
         let shape = shape.into();
-        if shape.defect().is_some() {
-            return Err(Error::Length { shape, len: 0 });
+        if let Some(defect) = shape.defect() {
+            let (why, at) = (defect.to_owned(), std::panic::Location::caller());
+            return Err(Error::Argument { op: "array", shape, why, at });
         }
         let mut data = vec![];
         if data.try_reserve_exact(shape.size()).is_err() {

@@ -36,6 +36,8 @@ struct Inner {
     names: Vec<(String, Option<Array>)>,
     errors: Vec<Error>,
     streams: std::collections::HashSet<u32>,
+    /// The next stream to propose.
+    next_stream: u32,
 }
 
 /// Owns the nodes of expressions; equal subexpressions are stored once.
@@ -140,10 +142,14 @@ impl Graph {
         self.literal(Array::from_f64s(dtype, shape, (0..n).map(|i| i as f64).collect()))
     }
 
-    /// The lowest noise stream not used yet.
+    /// A noise stream that is not in use and was not handed out before.
     pub fn fresh_stream(&self) -> u32 {
-        let inner = self.inner.borrow();
-        (0..=u32::MAX).find(|s| !inner.streams.contains(s)).unwrap_or(u32::MAX)
+        let mut inner = self.inner.borrow_mut();
+        while inner.streams.contains(&inner.next_stream) {
+            inner.next_stream = inner.next_stream.wrapping_add(1);
+        }
+        inner.next_stream = inner.next_stream.wrapping_add(1);
+        inner.next_stream.wrapping_sub(1)
     }
 
     /// Claim a noise stream; `false` if it is taken.
@@ -207,6 +213,16 @@ impl Graph {
     /// Name of an input or state, with the initial value of a state.
     pub(crate) fn slot(&self, slot: u32) -> (String, Option<Array>) {
         self.inner.borrow().names[slot as usize].clone()
+    }
+
+    /// All inputs and states.
+    pub(crate) fn named_arrays(&self) -> Vec<(String, Shape, DType)> {
+        let inner = self.inner.borrow();
+        let slots = inner.nodes.iter().filter_map(|n| match n.op {
+            Op::Input(slot) | Op::State(slot) => Some((inner.names[slot as usize].0.clone(), n.shape.clone(), n.dtype)),
+            _ => None,
+        });
+        slots.collect()
     }
 
     pub(crate) fn expr(&self, id: NodeId) -> Expr<'_> {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Expr, Graph, NodeId};
 use crate::ops::Op;
 use crate::plan::{Plan, Slot, plan};
-use crate::shape::DType;
+use crate::shape::{DType, Shape};
 
 /// What a program computes, collected before it is compiled. Made by [`Graph::program`].
 pub struct ProgramBuilder<'g> {
@@ -102,7 +102,9 @@ impl<'g> ProgramBuilder<'g> {
             }
         }
         let written = plan.slots.iter().map(|s| s.initial.is_some()).collect();
-        Ok(Program { plan, executor, written, seed: self.seed, step: 0, ran: false })
+        let unused = graph.named_arrays().into_iter().filter(|(name, ..)| plan.slots.iter().all(|s| s.name != *name));
+        let unused = unused.collect();
+        Ok(Program { plan, executor, written, unused, seed: self.seed, step: 0, ran: false })
     }
 }
 
@@ -119,6 +121,8 @@ pub struct Program {
     executor: Executor,
     /// Which slots have a value.
     written: Vec<bool>,
+    /// Inputs and states of the graph that nothing in the program depends on.
+    unused: Vec<(String, Shape, DType)>,
     seed: u64,
     step: u64,
     ran: bool,
@@ -137,7 +141,8 @@ impl<'a> Run<'a> {
         Run { steps, feeds: vec![], records: vec![] }
     }
 
-    /// Before step i, write element i of `rows` (along its first axis, which has one element a step) to an input.
+    /// Before step i, write element i of `rows` (along its first axis, which has one element a step) to an input or
+    /// a state.
     pub fn feed(mut self, input: &'a str, rows: &'a Array) -> Self {
         self.feeds.push((input, rows));
         self
@@ -151,19 +156,27 @@ impl<'a> Run<'a> {
 }
 
 impl Program {
-    /// Write an input or a state.
+    /// Write an input or a state. One that the graph has, but nothing in this program depends on, is checked and
+    /// then left alone.
     pub fn write(&mut self, name: &str, value: &Array) -> Result<()> {
-        let i = find(&self.plan.slots, "input or state", name)?;
-        let slot = &self.plan.slots[i];
-        if slot.dtype != value.dtype() || slot.shape != *value.shape() {
-            return Err(Error::Value {
+        let fits = |shape: &Shape, dtype: DType| {
+            if dtype == value.dtype() && shape == value.shape() {
+                return Ok(());
+            }
+            Err(Error::Value {
                 name: name.to_owned(),
-                dtype: slot.dtype,
-                shape: slot.shape.clone(),
+                dtype,
+                shape: shape.clone(),
                 got_dtype: value.dtype(),
                 got: value.shape().clone(),
-            });
+            })
+        };
+        if let Some((_, shape, dtype)) = self.unused.iter().find(|u| u.0 == name) {
+            return fits(shape, *dtype);
         }
+        let i = find(&self.plan.slots, "input or state", name)?;
+        let slot = &self.plan.slots[i];
+        fits(&slot.shape, slot.dtype)?;
         put(self.executor.memory(&self.plan).get_mut(slot.place, slot.shape.size()), value);
         self.written[i] = true;
         Ok(())

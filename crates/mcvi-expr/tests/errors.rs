@@ -198,9 +198,9 @@ fn element_types_never_mix() {
     types(graph.concat(&[x.three, x.single], 0), &["concat"]);
     types((x.three.expand(1) * x.three).solve_lower(x.single.expand(1)), &["solve"]);
     types(x.images.conv2d(x.images.cast(DType::F32), 1, (0, 0)), &["conv2d"]);
-    types(x.three.take(0, x.three), &["take"]);
-    types(x.index.take(0, x.index), &["take"]);
-    types(x.table.scatter_add(x.four, 3), &["scatter_add"]);
+    poisoned(x.three.take(0, x.three), &["take", "indices must be i32 and are f64"]);
+    poisoned(x.index.take(0, x.index), &["take", "values must be floats and are i32"]);
+    poisoned(x.table.scatter_add(x.four, 3), &["scatter_add", "indices must be i32 and are f64"]);
     types(x.table.slice(1, 0..2).cast(DType::F32).external(Arc::new(Fussy::default())), &["external", "f32", "f64"]);
     let integers = [
         x.index + 1.0,

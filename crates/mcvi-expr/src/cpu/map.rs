@@ -240,7 +240,6 @@ impl<T: Float> MapJob<T> {
         let slots = registers.count;
         let lanes = T::LANES * 2;
         let chunk = (REGISTER_BYTES / (slots.max(1) * size_of::<T>()) / lanes * lanes).clamp(2 * lanes, 32 * T::LANES);
-        let per_element: f64 = 0.2 + map.ops.iter().map(|op| crate::plan::cost(op.function)).sum::<f64>();
         MapJob {
             total: map.total,
             row: map.row,
@@ -255,7 +254,7 @@ impl<T: Float> MapJob<T> {
             reduces,
             add: micro(layout.level, MicroOp::Add),
             max: micro(layout.level, MicroOp::Max),
-            cost: 50.0 + map.total as f64 * per_element * size_of::<T>() as f64 / 8.0,
+            cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }
     }
 

@@ -4,7 +4,7 @@ use super::arena::Arena;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 /// Spins before a waiting thread starts to give way to others.
 const SPINS: usize = 300;
@@ -65,12 +65,17 @@ impl Barrier {
     }
 }
 
-/// Marks the barrier broken if its thread unwinds.
-struct Guard<'a>(&'a Barrier);
+/// Marks the barrier broken if its thread unwinds, and the thread free in any case.
+struct Guard<'a> {
+    barrier: &'a Barrier,
+    /// Whether the thread was busy before.
+    outer: bool,
+}
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
+        BUSY.set(self.outer);
         if std::thread::panicking() {
-            self.0.broken.store(true, Ordering::Relaxed);
+            self.barrier.broken.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -78,7 +83,7 @@ impl Drop for Guard<'_> {
 /// A number of threads, shared by all programs that use as many.
 pub(super) struct Team {
     threads: usize,
-    /// Programs take turns: two that wait at barriers on the same threads could wait for each other for ever.
+    /// One program at a time: two that wait at barriers on the same threads could wait for each other for ever.
     pool: Option<Mutex<rayon::ThreadPool>>,
 }
 
@@ -98,20 +103,23 @@ impl Team {
 
     /// Run `walk` on every thread of the team.
     pub fn run(&self, walk: &(dyn Fn(usize, &mut Arena, &Barrier) + Sync)) {
-        let pool = self.pool.as_ref().filter(|_| !BUSY.get());
+        // Whoever finds the team at work goes alone, rather than wait: a thread of a user's pool that waits may be
+        // given another program to run, and that one would wait for the first.
+        let pool = self.pool.as_ref().filter(|_| !BUSY.get()).and_then(|pool| match pool.try_lock() {
+            Ok(pool) => Some(pool),
+            Err(TryLockError::Poisoned(pool)) => Some(pool.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
         let barrier = Barrier::new(if pool.is_some() { self.threads } else { 1 });
         let on_thread = |index: usize| {
-            let _guard = Guard(&barrier);
-            let outer = BUSY.replace(true);
+            let _guard = Guard { barrier: &barrier, outer: BUSY.replace(true) };
             let mut scratch = SCRATCH.take();
             walk(index, &mut scratch, &barrier);
             SCRATCH.set(scratch);
-            BUSY.set(outer);
         };
         match pool {
             None => on_thread(0),
             Some(pool) => {
-                let pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
                 pool.broadcast(|thread| on_thread(thread.index()));
             }
         }

@@ -78,7 +78,11 @@ impl<'g> Expr<'g> {
                 let why = format!("stride {stride} must be positive and padding {padding:?} smaller than the filter");
                 return Err(Error::Argument { op, shape: right, why, at });
             }
-            if self.dtype() != filters.dtype() || !self.dtype().is_float() {
+            if !self.dtype().is_float() {
+                let why = "integers only serve as indices; convert with `cast` to compute".to_owned();
+                return Err(Error::Argument { op, shape: left, why, at });
+            }
+            if self.dtype() != filters.dtype() {
                 return Err(Error::DTypes { op, left: self.dtype(), right: filters.dtype(), at });
             }
             let (Some(oh), Some(ow)) = (window.out(h, fh), window.out(w, fw)) else {

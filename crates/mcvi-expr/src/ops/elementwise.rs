@@ -480,7 +480,7 @@ fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
         Binary::Div if ca == Some(1.0) => Some(b.recip()),
         Binary::Div => match cb {
             // Dividing by a power of two is multiplying by another.
-            Some(c) if (1.0 / c) * c == 1.0 && c.log2().fract() == 0.0 => Some(a * (1.0 / c)),
+            Some(c) if c.abs().log2().fract() == 0.0 && is_normal(a.dtype(), 1.0 / c) => Some(a * (1.0 / c)),
             _ => negated(a).map(|x| -(x / b)),
         },
         _ => None,
@@ -491,7 +491,12 @@ fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
 fn rescaled(e: Expr<'_>, c: f64) -> Option<Expr<'_>> {
     let (inner, x) = scaled(e)?;
     let factor = inner * c;
-    factor.as_const().is_some_and(f64::is_normal).then(|| x * factor)
+    factor.as_const().is_some_and(|f| is_normal(x.dtype(), f)).then(|| x * factor)
+}
+
+/// Whether a constant keeps all its digits in this type.
+fn is_normal(dtype: DType, c: f64) -> bool {
+    if dtype == DType::F32 { (c as f32).is_normal() } else { c.is_normal() }
 }
 
 /// `(c, x)` when the expression is `c · x` with a constant `c`.

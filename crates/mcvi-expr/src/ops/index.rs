@@ -1,7 +1,7 @@
 //! Selection by integer index, and its adjoint.
 
 use super::{Op, Vjp};
-use crate::error::Error;
+use crate::error::{At, Error, Result};
 use crate::graph::Expr;
 use crate::shape::DType;
 use std::panic::Location;
@@ -20,6 +20,16 @@ pub(super) fn vjp<'g>(op: &Op, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     }
 }
 
+/// Values are floats, indices are not.
+fn check_types(op: &'static str, values: Expr<'_>, index: Expr<'_>, at: At) -> Result<()> {
+    if index.dtype() == DType::I32 && values.dtype().is_float() {
+        return Ok(());
+    }
+    let why =
+        format!("values must be floats and are {}, indices must be i32 and are {}", values.dtype(), index.dtype());
+    Err(Error::Argument { op, shape: values.shape(), why, at })
+}
+
 impl<'g> Expr<'g> {
     /// The elements of an axis that `index` (of type `I32`) names; the axis is replaced by the axes of `index`.
     /// An index outside the axis is an error when the program runs.
@@ -31,9 +41,7 @@ impl<'g> Expr<'g> {
                 let why = format!("there is no axis {axis}");
                 return Err(Error::Argument { op, shape, why, at });
             }
-            if index.dtype() != DType::I32 || !self.dtype().is_float() {
-                return Err(Error::DTypes { op, left: self.dtype(), right: index.dtype(), at });
-            }
+            check_types(op, self, index, at)?;
             let (before, after) = (&shape.dims()[..axis], &shape.dims()[axis + 1..]);
             Ok((Op::Take(axis), [before, index.shape().dims(), after].concat().into(), self.dtype()))
         })
@@ -46,9 +54,7 @@ impl<'g> Expr<'g> {
         let (at, op) = (Location::caller(), "scatter_add");
         self.graph().build(op, &[index, self], at, || {
             let (left, right) = (self.shape(), index.shape());
-            if index.dtype() != DType::I32 || !self.dtype().is_float() {
-                return Err(Error::DTypes { op, left: self.dtype(), right: index.dtype(), at });
-            }
+            check_types(op, self, index, at)?;
             let Some(rest) = left.dims().strip_prefix(right.dims()) else {
                 let why = "the leading extents must be those of the index";
                 return Err(Error::Shapes { op, left, right, why, at });

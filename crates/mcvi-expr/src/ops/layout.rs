@@ -254,6 +254,9 @@ impl<'g> Expr<'g> {
     /// The sum with another expression, if both are embedded side by side in zeros: then it is a concatenation.
     pub(super) fn joined_with(self, other: Expr<'g>) -> Option<Expr<'g>> {
         let (Op::Embed(a), Op::Embed(b)) = (self.op(), other.op()) else { return None };
+        if self.shape() != other.shape() {
+            return None;
+        }
         let mut differing = (0..a.len()).filter(|&i| a[i] != b[i]);
         let (axis, None) = (differing.next()?, differing.next()) else { return None };
         let (first, second) = if a[axis].start < b[axis].start { (self, other) } else { (other, self) };

@@ -39,10 +39,9 @@ pub(super) fn emit(
         expanded: HashMap::new(),
     };
     e.find_stored(outputs, updates);
-    let commits = e.update_in_place(updates);
+    let commits = e.update_in_place(outputs, updates);
 
     let tasks = std::mem::take(&mut e.s.tasks);
-    let last = tasks.iter().map(|t| t.level).max().unwrap_or(0) + 1;
     for (index, task) in tasks.iter().enumerate() {
         match &task.work {
             Work::Fused(cluster) => e.fused(index, task.level, cluster),
@@ -51,6 +50,8 @@ pub(super) fn emit(
             Work::Gone => {}
         }
     }
+    // After everything, the combination of partial results included.
+    let last = e.kernels.iter().map(|k| k.0).max().unwrap_or(0) + 1;
     for (state, value) in commits {
         let (from, to) = (e.strided(value, last), e.strided(state, last));
         let dtype = e.s.node(state).dtype;
@@ -102,7 +103,9 @@ impl Emitter {
 
     /// Let kernels write new states where the old ones stand, if nothing reads the old ones then or later. Returns
     /// the updates that need a copy at the end instead.
-    fn update_in_place(&mut self, updates: &[(NodeId, NodeId)]) -> Vec<(NodeId, NodeId)> {
+    fn update_in_place(&mut self, outputs: &[(String, NodeId)], updates: &[(NodeId, NodeId)]) -> Vec<(NodeId, NodeId)> {
+        // An output must stay as it is when its state is written between runs.
+        let read: HashSet<NodeId> = outputs.iter().map(|(_, id)| self.s.view(*id).base).collect();
         let states: HashSet<NodeId> = updates.iter().map(|u| u.0).collect();
         // Level and task of each reader, and whether it reads element by element.
         let mut readers: HashMap<NodeId, Vec<(usize, usize, bool)>> = HashMap::new();
@@ -126,6 +129,7 @@ impl Emitter {
                 let level = self.s.tasks[task].level;
                 fits && self.s.node(base).shape.size() == shape.size()
                     && !self.s.alias.contains_key(&base)
+                    && !read.contains(&base)
                     && readers
                         .get(&state)
                         .is_none_or(|r| r.iter().all(|&(l, t, plain)| l < level || (t == task && plain)))
@@ -140,7 +144,7 @@ impl Emitter {
     }
 
     fn new_buffer(&mut self, dtype: DType, len: usize, life: (usize, usize)) -> BufId {
-        let life = Life { bytes: len * dtype.bytes(), from: life.0, until: life.1 };
+        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from: life.0, until: life.1 };
         self.bufs.push((dtype, len, life));
         BufId(self.bufs.len() as u32 - 1)
     }
@@ -462,15 +466,15 @@ impl Emitter {
 
 /// Elements a tile of a fused kernel covers: about as many as take three microseconds, whole rows of them.
 fn tile(map: &Map, split_reduction: bool) -> usize {
-    let target = if split_reduction {
-        REDUCE_TILE
+    let (target, fewest) = if split_reduction {
+        // Every tile leaves a partial result, so there must not be too many.
+        (REDUCE_TILE, (map.total / map.row).div_ceil(64))
     } else {
-        let cost: f64 = 0.2 + map.ops.iter().map(|op| super::fuse::cost(op.function)).sum::<f64>();
-        let bytes = map.dtype.bytes() as f64;
-        ((3000.0 / (cost * bytes / 8.0)) as usize).clamp(64, 16384).next_multiple_of(64)
+        let nanoseconds = map.element_cost() * map.dtype.bytes() as f64 / 8.0;
+        (((3000.0 / nanoseconds) as usize).clamp(64, 16384).next_multiple_of(64), 1)
     };
     // Tiles that end with a vector need no special care there.
     let even = 16 / (1 << map.row.trailing_zeros().min(4));
-    let rows = (target / map.row).max(1).next_multiple_of(even);
+    let rows = (target / map.row).max(fewest).next_multiple_of(even);
     (rows * map.row).min(map.total)
 }

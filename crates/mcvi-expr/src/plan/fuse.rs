@@ -4,7 +4,7 @@ use super::{Function, Map, MapOp, Value};
 use crate::ops::{Binary, Unary};
 
 /// Roughly the nanoseconds an element of type f64 takes on one core.
-pub(crate) fn cost(function: Function) -> f64 {
+pub(super) fn cost(function: Function) -> f64 {
     match function {
         Function::Unary(u) => match u {
             Unary::Neg | Unary::Square | Unary::Abs | Unary::Sign | Unary::Floor => 0.1,

@@ -24,22 +24,23 @@ pub(super) fn place(lives: &[Life]) -> (Vec<usize>, usize) {
     let mut end = 0;
     for i in order {
         let life = lives[i];
-        let bytes = life.bytes.next_multiple_of(ALIGN) + ALIGN;
-        let mut offset = 0;
+        // Sizes beyond all memory stay so; the arena is refused then.
+        let bytes = life.bytes.saturating_add(2 * ALIGN - 1) / ALIGN * ALIGN;
+        let mut offset = 0usize;
         for &(start, stop, j) in &placed {
             let apart = lives[j].until < life.from || life.until < lives[j].from;
             if apart {
                 continue;
             }
-            if start >= offset + bytes {
+            if start >= offset.saturating_add(bytes) {
                 break;
             }
             offset = offset.max(stop);
         }
         offsets[i] = offset;
-        end = end.max(offset + bytes);
+        end = end.max(offset.saturating_add(bytes));
         let at = placed.partition_point(|p| p.0 <= offset);
-        placed.insert(at, (offset, offset + bytes, i));
+        placed.insert(at, (offset, offset.saturating_add(bytes), i));
     }
     (offsets, end)
 }
