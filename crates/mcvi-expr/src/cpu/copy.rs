@@ -2,9 +2,11 @@
 
 use super::arena::Arena;
 use super::strided::{gather, scatter};
+use super::tape::{Draft, Loc};
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Place, Strided};
 use crate::shape::DType;
+use std::any::TypeId;
 
 /// Elements moved at a time.
 const CHUNK: usize = 1024;
@@ -79,6 +81,16 @@ struct CopyJob<S, T> {
 }
 
 impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
+    fn write_out(&self, draft: &mut Draft) -> bool {
+        let plain = TypeId::of::<S>() == TypeId::of::<T>() && self.zero_first.is_none();
+        if !plain || self.total > CHUNK || self.to_dims.len() > 1 || self.to_strides[0] != 1 {
+            return false;
+        }
+        let (from, to) = (Loc::Memory(self.from.bytes), Loc::Memory(self.to.bytes));
+        draft.gather::<T>(to, from, &self.from_dims, &self.from_strides, self.total);
+        true
+    }
+
     fn tiles(&self) -> usize {
         // Zeros must all be written before the first element, so one thread does both.
         if self.zero_first.is_some() { 1 } else { self.total.div_ceil(16 * CHUNK) }

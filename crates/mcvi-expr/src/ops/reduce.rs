@@ -1,8 +1,9 @@
 //! Reductions over axes, and the cumulative sum.
 
-use super::{Op, Vjp};
+use super::{Binary, Op, Unary, Vjp};
 use crate::error::Error;
 use crate::graph::Expr;
+use crate::shape::Shape;
 use std::panic::Location;
 
 /// How the elements of an axis become one.
@@ -71,6 +72,11 @@ impl<'g> Expr<'g> {
             let total = if how == Reduction::Sum { c * n as f64 } else { c };
             return self.graph().full(self.dtype(), shape.without(&sorted), total);
         }
+        if how == Reduction::Sum
+            && let Some(factored) = self.factored_sum(&sorted)
+        {
+            return factored;
+        }
         // Executors reduce leading or trailing axes (length-1 axes count as either): bring everything else to that.
         let kept: Vec<usize> = (0..shape.rank()).filter(|a| !sorted.contains(a) && shape.dims()[*a] > 1).collect();
         let leading = kept.iter().all(|k| long.iter().all(|a| a < k));
@@ -88,6 +94,30 @@ impl<'g> Expr<'g> {
         }
         let out = shape.without(&sorted);
         self.graph().build(op, &[self], at, || Ok((Op::Reduce(how, sorted), out, self.dtype())))
+    }
+
+    /// The sum over axes with what does not vary along them taken out: Σⱼ cᵢ xᵢⱼ = cᵢ Σⱼ xᵢⱼ. Derivatives of
+    /// broadcasts are full of such sums.
+    fn factored_sum(self, axes: &[usize]) -> Option<Expr<'g>> {
+        let rank = self.shape().rank();
+        // The source of a broadcast, without the axes, if it is the same along all of them.
+        let constant = |e: Expr<'g>| {
+            let source = if e.op() == Op::Broadcast { e.args()[0] } else { return None };
+            let lead = rank - source.shape().rank();
+            let dims: Vec<usize> = (0..rank).map(|i| if i < lead { 1 } else { source.shape().dims()[i - lead] }).collect();
+            axes.iter().all(|&a| dims[a] == 1).then(|| source.reshape(Shape::from(dims).without(axes)))
+        };
+        let args = self.args();
+        match self.op() {
+            Op::Unary(Unary::Neg) => Some(-args[0].sum(axes)),
+            Op::Binary(Binary::Mul) => match (constant(args[0]), constant(args[1])) {
+                (Some(c), _) => Some(args[1].sum(axes) * c),
+                (None, Some(c)) => Some(args[0].sum(axes) * c),
+                _ => None,
+            },
+            Op::Binary(Binary::Div) => constant(args[1]).map(|c| args[0].sum(axes) / c),
+            _ => None,
+        }
     }
 
     /// The sum over axes, which go away.
