@@ -104,7 +104,8 @@ impl<'g> Expr<'g> {
         let constant = |e: Expr<'g>| {
             let source = if e.op() == Op::Broadcast { e.args()[0] } else { return None };
             let lead = rank - source.shape().rank();
-            let dims: Vec<usize> = (0..rank).map(|i| if i < lead { 1 } else { source.shape().dims()[i - lead] }).collect();
+            let dims: Vec<usize> =
+                (0..rank).map(|i| if i < lead { 1 } else { source.shape().dims()[i - lead] }).collect();
             axes.iter().all(|&a| dims[a] == 1).then(|| source.reshape(Shape::from(dims).without(axes)))
         };
         let args = self.args();
