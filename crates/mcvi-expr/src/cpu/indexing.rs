@@ -10,29 +10,11 @@ use crate::plan::Kernel;
 const INNER: usize = 4096;
 
 pub(super) fn job<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
-    match *kernel {
-        Kernel::Take { outer, len, picks, inner, from, index, to, .. } => Box::new(Indexing {
-            take: true,
-            outer,
-            len,
-            picks,
-            inner,
-            from: layout.at::<T>(from),
-            index: layout.at(index),
-            to: layout.at(to),
-        }),
-        Kernel::PutAdd { outer, len, picks, inner, from, index, to, .. } => Box::new(Indexing {
-            take: false,
-            outer,
-            len,
-            picks,
-            inner,
-            from: layout.at::<T>(from),
-            index: layout.at(index),
-            to: layout.at(to),
-        }),
-        _ => unreachable!("called for selection"),
-    }
+    let &Kernel::Index { take, outer, len, picks, inner, from, index, to, .. } = kernel else {
+        unreachable!("called for selection");
+    };
+    let (from, index, to) = (layout.at::<T>(from), layout.at(index), layout.at(to));
+    Box::new(Indexing { take, outer, len, picks, inner, from, index, to })
 }
 
 struct Indexing<T> {

@@ -237,10 +237,7 @@ impl Executor {
         let memory = executor.memory(plan);
         let states = plan.slots.iter().filter(|s| s.initial.is_some());
         executor.states = states.map(|s| memory.range(s.place, s.shape.size())).map(|r| (r.start, r.len())).collect();
-        executor.fallible = plan
-            .kernels
-            .iter()
-            .any(|k| matches!(k, Kernel::Take { .. } | Kernel::PutAdd { .. } | Kernel::External { .. }));
+        executor.fallible = plan.kernels.iter().any(|k| matches!(k, Kernel::Index { .. } | Kernel::External { .. }));
         Ok(executor)
     }
 
@@ -442,7 +439,7 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
             Kernel::TriSolve { .. } => linalg::solve::<T>(kernel, layout),
             Kernel::Conv(c) => images::conv::<T>(c, layout),
             Kernel::Resize { .. } => images::resize::<T>(kernel, layout),
-            Kernel::Take { .. } | Kernel::PutAdd { .. } => indexing::job::<T>(kernel, layout),
+            Kernel::Index { .. } => indexing::job::<T>(kernel, layout),
             Kernel::Noise { draw, stream, len, to, .. } => {
                 sources::noise::<T>(*draw, *stream, *len, layout.at(*to), layout.level)
             }
@@ -473,8 +470,7 @@ impl Kernel {
             | Kernel::Cholesky { dtype, .. }
             | Kernel::TriSolve { dtype, .. }
             | Kernel::Resize { dtype, .. }
-            | Kernel::Take { dtype, .. }
-            | Kernel::PutAdd { dtype, .. }
+            | Kernel::Index { dtype, .. }
             | Kernel::Noise { dtype, .. } => *dtype,
             Kernel::External { .. } => DType::F64,
         }

@@ -9,6 +9,7 @@ mod layout;
 mod linalg;
 mod noise;
 mod reduce;
+mod simplify;
 
 pub(crate) use conv::Window;
 pub use elementwise::Operand;

@@ -396,11 +396,7 @@ impl Emitter {
                 let (len, picks) = (dims[axis], self.s.node(index).shape.size());
                 let from = self.plain(values, level);
                 let (index, to) = (self.plain(index, level), self.place_of(id, level));
-                if take {
-                    Kernel::Take { dtype, outer, len, picks, inner, from, index, to }
-                } else {
-                    Kernel::PutAdd { dtype, outer, len, picks, inner, from, index, to }
-                }
+                Kernel::Index { take, dtype, outer, len, picks, inner, from, index, to }
             }
             Op::Noise(draw, stream) => {
                 Kernel::Noise { dtype, draw, stream, len: shape.size(), to: self.place_of(id, level) }

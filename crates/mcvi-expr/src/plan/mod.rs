@@ -139,17 +139,9 @@ pub(crate) enum Kernel {
         from: Place,
         to: Place,
     },
-    Take {
-        dtype: DType,
-        outer: usize,
-        len: usize,
-        picks: usize,
-        inner: usize,
-        from: Place,
-        index: Place,
-        to: Place,
-    },
-    PutAdd {
+    /// Elements of an axis by index, or (unless `take`) values added where indices say.
+    Index {
+        take: bool,
         dtype: DType,
         outer: usize,
         len: usize,
@@ -351,8 +343,9 @@ impl std::fmt::Display for Kernel {
             Kernel::Resize { planes, small, large, up, .. } => {
                 write!(f, "{} {small:?} {large:?} of {planes}", if *up { "upsample" } else { "downsample" })
             }
-            Kernel::Take { picks, inner, .. } => write!(f, "take {picks} of {inner}"),
-            Kernel::PutAdd { picks, inner, .. } => write!(f, "scatter-add {picks} of {inner}"),
+            Kernel::Index { take, picks, inner, .. } => {
+                write!(f, "{} {picks} of {inner}", if *take { "take" } else { "scatter-add" })
+            }
             Kernel::Noise { draw, len, .. } => write!(f, "{draw:?} noise {len}"),
             Kernel::External { part, function, rows, .. } => write!(f, "external {function:?} {part:?} of {rows}"),
         }
