@@ -1,0 +1,22 @@
+//! Accept variables: one binary choice a row, with log odds that follow from where the chain is.
+
+use super::{Given, Predictor};
+use crate::error::Result;
+use crate::scope::Scope;
+use mcvi_expr::Expr;
+
+/// A Bernoulli whose log odds follow from where the chain is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bernoulli {
+    /// Where the log odds come from.
+    pub log_odds: Predictor,
+}
+
+impl Bernoulli {
+    /// The log probabilities of 1 and of 0, each [rows].
+    pub fn log_probabilities<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
+        let logit = self.log_odds.predict(scope, given, &[0.0], &[1.0])?;
+        let logit = logit.broadcast_to([given.rows, 1]).reshape(given.rows);
+        Ok((logit.log_sigmoid(), (-logit).log_sigmoid()))
+    }
+}

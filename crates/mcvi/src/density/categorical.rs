@@ -1,0 +1,22 @@
+//! The mixture indicator of section 4.3: which iterate a position came from.
+
+use super::{Given, Predictor};
+use crate::error::Result;
+use crate::scope::Scope;
+use mcvi_expr::Expr;
+
+/// A categorical distribution whose log odds follow from where the chain is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Categorical {
+    /// Where the log odds come from.
+    pub log_odds: Predictor,
+}
+
+impl Categorical {
+    /// The log probabilities of `choices` choices, [rows, choices].
+    pub fn log_probabilities<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, choices: usize) -> Result<Expr<'g>> {
+        let logits = self.log_odds.predict(scope, given, &vec![0.0; choices], &vec![1.0; choices])?;
+        let logits = logits.broadcast_to([given.rows, choices]);
+        Ok(logits - logits.logsumexp(&[1]).expand(1))
+    }
+}

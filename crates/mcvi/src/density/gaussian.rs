@@ -1,0 +1,164 @@
+//! Gaussians: diagonal or full, with means that are constant, linear, or networks.
+
+use super::{Density, Given, Inputs, Predictor};
+use crate::error::{Error, Result};
+use crate::scope::{Initial, Scope};
+use mcvi_expr::{Array, Expr};
+
+/// The spread of a [`Gaussian`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covariance {
+    /// A standard deviation for each coordinate, the same for all rows.
+    Diagonal,
+    /// A full covariance matrix, the same for all rows.
+    Full,
+    /// Standard deviations that follow from the same inputs as the mean.
+    Predicted,
+}
+
+/// A Gaussian whose mean follows from where the chain is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gaussian {
+    /// Where its mean comes from.
+    pub mean: Predictor,
+    /// Its spread.
+    pub covariance: Covariance,
+    fixed: Option<(Vec<f64>, Vec<f64>)>,
+}
+
+impl Gaussian {
+    /// Any mean, any covariance.
+    pub fn new(mean: Predictor, covariance: Covariance) -> Self {
+        Gaussian { mean, covariance, fixed: None }
+    }
+
+    /// A constant mean and a standard deviation for each coordinate, all learned.
+    pub fn diagonal() -> Self {
+        Gaussian::new(Predictor::Constant, Covariance::Diagonal)
+    }
+
+    /// A constant mean and a full covariance, all learned.
+    pub fn full() -> Self {
+        Gaussian::new(Predictor::Constant, Covariance::Full)
+    }
+
+    /// Mean linear in z, diagonal covariance.
+    pub fn linear() -> Self {
+        Gaussian::new(Predictor::Linear(Inputs::POSITION), Covariance::Diagonal)
+    }
+
+    /// Mean linear in z and ∇log p(x, z), diagonal covariance: the paper's section 3.1.
+    pub fn linear_in_gradient() -> Self {
+        Gaussian::new(Predictor::Linear(Inputs::GRADIENT), Covariance::Diagonal)
+    }
+
+    /// Mean and standard deviations from a network of (x, z).
+    pub fn network(inputs: Inputs, hidden: &[usize]) -> Self {
+        Gaussian::new(Predictor::Network { inputs, hidden: hidden.to_vec() }, Covariance::Predicted)
+    }
+
+    /// The same mean with a full covariance.
+    pub fn with_full_covariance(self) -> Self {
+        Gaussian { covariance: Covariance::Full, ..self }
+    }
+
+    /// Independent coordinates with these means and standard deviations, not learned.
+    pub fn fixed(mean: &[f64], sd: &[f64]) -> Self {
+        Gaussian { fixed: Some((mean.to_vec(), sd.to_vec())), ..Gaussian::diagonal() }
+    }
+
+    /// Mean, and the factor that noise is multiplied with.
+    fn parts<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Factor<'g>)> {
+        let (center, scale) = (&given.units.center, &given.units.scale);
+        let d = center.len();
+        if let Some((mean, sd)) = &self.fixed {
+            let fits = mean.len() == d && sd.len() == d && sd.iter().all(|s| *s > 0.0 && s.is_finite());
+            if !fits {
+                let why = format!("a fixed Gaussian needs {d} means and {d} positive standard deviations");
+                return Err(Error::Setting { what: "density", why });
+            }
+            let log_sd = scope.fixed("log_sd", d, || sd.iter().map(|s| s.ln()).collect());
+            return Ok((scope.fixed("bias", d, || mean.clone()), Factor::Diagonal(log_sd)));
+        }
+        let start = &given.units;
+        let log_sd = |log: Vec<f64>| scope.param("log_sd", d, || Initial::new(log));
+        match self.covariance {
+            Covariance::Diagonal => {
+                let mean = self.mean.predict(scope, given, center, scale)?;
+                Ok((mean, Factor::Diagonal(log_sd(start.conditional.iter().map(|s| s.ln()).collect()))))
+            }
+            Covariance::Full => {
+                let mean = self.mean.predict(scope, given, center, scale)?;
+                let diagonal: Vec<f64> = (0..d).map(|i| start.factor[i * d + i]).collect();
+                let log_sd = log_sd(diagonal.iter().map(|s| s.ln()).collect());
+                let rates = diagonal.iter().flat_map(|s| vec![*s; d]).collect();
+                let lower = scope.param("lower", [d, d], || Initial::scaled(start.factor.clone(), rates));
+                // The strict lower triangle is learned as it is, the diagonal by its logarithm.
+                let mask = |keep: fn(usize, usize) -> bool| {
+                    let ones = (0..d * d).map(|i| f64::from(keep(i / d, i % d))).collect::<Vec<_>>();
+                    Array::new([d, d], ones).map(|a| scope.graph().literal(a.cast(scope.dtype())))
+                };
+                let (strict, unit) = (mask(|i, j| i > j)?, mask(|i, j| i == j)?);
+                Ok((mean, Factor::Full { lower: lower * strict + unit * log_sd.exp(), log_sd }))
+            }
+            Covariance::Predicted => {
+                let log: Vec<f64> = start.conditional.iter().map(|s| s.ln()).collect();
+                let both = self.mean.predict(
+                    scope,
+                    given,
+                    &[center.as_slice(), &log].concat(),
+                    &[scale.as_slice(), &vec![1.0; d]].concat(),
+                )?;
+                let axis = both.shape().rank() - 1;
+                Ok((both.slice(axis, 0..d), Factor::Diagonal(both.slice(axis, d..2 * d))))
+            }
+        }
+    }
+}
+
+/// What turns standard noise into deviations from the mean.
+enum Factor<'g> {
+    Diagonal(Expr<'g>),
+    Full { lower: Expr<'g>, log_sd: Expr<'g> },
+}
+
+impl<'g> Factor<'g> {
+    fn log_sd(&self) -> Expr<'g> {
+        match *self {
+            Factor::Diagonal(log_sd) | Factor::Full { log_sd, .. } => log_sd,
+        }
+    }
+}
+
+/// Log density of standardised values `e` under standard deviations exp(log_sd), row by row.
+pub(crate) fn log_normal<'g>(e: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
+    let d = e.shape().dims()[1] as f64;
+    (e.square() * -0.5 - log_sd).sum(&[1]) - 0.5 * d * std::f64::consts::TAU.ln()
+}
+
+impl Density for Gaussian {
+    fn draw<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
+        let (mean, factor) = self.parts(scope, given)?;
+        let e = scope.normal([given.rows, given.units.dim()]);
+        let value = match factor {
+            Factor::Diagonal(log_sd) => mean + log_sd.exp() * e,
+            Factor::Full { lower, .. } => mean + e.matmul(lower.t()),
+        };
+        Ok((value, log_normal(e, factor.log_sd())))
+    }
+
+    fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>> {
+        let (mean, factor) = self.parts(scope, given)?;
+        if self.fixed.is_none()
+            && self.covariance != Covariance::Predicted
+            && let Some(features) = self.mean.regressors(scope, given)?
+        {
+            scope.observe(features, value, given.weight);
+        }
+        let e = match factor {
+            Factor::Diagonal(log_sd) => (value - mean) / log_sd.exp(),
+            Factor::Full { lower, .. } => lower.solve_lower((value - mean).t()).t(),
+        };
+        Ok(log_normal(e, factor.log_sd()))
+    }
+}

@@ -1,0 +1,186 @@
+//! Draws from an approximation with their weights, and what they say about it.
+
+use crate::approximation::Approximation;
+use crate::bound::lower_bound;
+use crate::diagnostics::{LogMean, Mean, effective_sample_size, log_mean_exp, mean, psis, r_squared, zero_weights};
+use crate::error::{Error, Result};
+use crate::fit::Objective;
+use crate::params::Params;
+use crate::scope::{Choices, Scope, write};
+use mcvi_expr::{Graph, Program, Run};
+
+/// Rows of one evaluation.
+const ROWS: usize = 1000;
+
+/// ΔH beyond which a trajectory counts as diverged, as in Stan.
+const DIVERGED: f64 = 1000.0;
+
+/// Independent draws of z with the log weight L of the path that led to each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draws {
+    /// Rows of z.
+    pub z: Vec<Vec<f64>>,
+    /// The lower bound estimate L of each draw: E exp(L) = p(x).
+    pub log_weights: Vec<f64>,
+    /// log p(x, z) of each draw.
+    pub log_p: Vec<f64>,
+    /// The bound before the first step, draw by draw.
+    pub first: Vec<f64>,
+    /// log αₜ of each step, draw by draw.
+    pub steps: Vec<Vec<f64>>,
+    /// Diagnostics of each step, by name, draw by draw.
+    pub diagnostics: Vec<Vec<(String, Vec<f64>)>>,
+}
+
+/// What draws say about the approximation they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The bound, with its standard error.
+    pub bound: Mean,
+    /// Importance-weighted log p(x).
+    pub log_evidence: LogMean,
+    /// Effective sample size of the weights.
+    pub effective: f64,
+    /// Pareto k̂ of the weights: above 0.7 they cannot be relied on.
+    pub pareto_k: f64,
+    /// R² of Salimans & Knowles (2013) over paths: L in place of log p − log q.
+    pub r2_path: f64,
+    /// What each step adds to the bound, E log αₜ.
+    pub steps: Vec<Mean>,
+    /// Mean |ΔH| of each step that has one.
+    pub delta_h: Vec<Option<f64>>,
+    /// Mean acceptance probability of each step that has one.
+    pub accept: Vec<Option<f64>>,
+    /// Draws with a trajectory that diverged.
+    pub diverged: usize,
+    /// Draws of weight zero: their bound is −∞ or NaN. They make the bound −∞.
+    pub lost: usize,
+}
+
+impl Approximation {
+    /// Independent draws. The same seed gives the same draws.
+    pub fn draw(&self, count: usize, seed: u64) -> Result<Draws> {
+        if count == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
+        let Approximation { target, chain, start, params } = self;
+        let graph = Graph::new();
+        let rows = count.min(ROWS);
+        let scope = Scope::new(&graph, rows, target.dtype(), Choices::Sample, start, params)?;
+        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
+        scope.finish()?;
+        let mut program = graph.program().seed(seed).output("z", estimate.z).output("bound", estimate.bound);
+        program = program.output("log_p", estimate.log_p).output("first", estimate.first);
+        for (t, log_alpha) in estimate.steps.iter().enumerate() {
+            program = program.output(&format!("step{t}"), *log_alpha);
+            for (name, value) in &estimate.diagnostics[t] {
+                program = program.output(&format!("{name}{t}"), *value);
+            }
+        }
+        let mut program = program.compile()?;
+        let column = |p: &mut Program, name: &str| -> Result<Vec<f64>> { Ok(p.output(name)?.to_f64()) };
+        let mut all = Draws::empty(&estimate.diagnostics);
+        while all.z.len() < count {
+            program.run(1)?;
+            let z = column(&mut program, "z")?;
+            all.z.extend(z.chunks(target.dim()).map(<[f64]>::to_vec));
+            all.log_weights.extend(column(&mut program, "bound")?);
+            all.log_p.extend(column(&mut program, "log_p")?);
+            all.first.extend(column(&mut program, "first")?);
+            for t in 0..all.steps.len() {
+                all.steps[t].extend(column(&mut program, &format!("step{t}"))?);
+                for (name, values) in &mut all.diagnostics[t] {
+                    values.extend(column(&mut program, &format!("{name}{t}"))?);
+                }
+            }
+        }
+        all.truncate(count);
+        Ok(all)
+    }
+}
+
+impl Draws {
+    fn empty(diagnostics: &[Vec<(&'static str, mcvi_expr::Expr<'_>)>]) -> Self {
+        let names = |step: &Vec<(&'static str, _)>| step.iter().map(|(n, _)| ((*n).to_owned(), vec![])).collect();
+        Draws {
+            z: vec![],
+            log_weights: vec![],
+            log_p: vec![],
+            first: vec![],
+            steps: vec![vec![]; diagnostics.len()],
+            diagnostics: diagnostics.iter().map(names).collect(),
+        }
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.z.truncate(count);
+        let columns = [&mut self.log_weights, &mut self.log_p, &mut self.first];
+        columns.into_iter().chain(&mut self.steps).for_each(|c| c.truncate(count));
+        self.diagnostics.iter_mut().flatten().for_each(|(_, c)| c.truncate(count));
+    }
+
+    /// What they say about the approximation.
+    pub fn judge(&self) -> Judgement {
+        let log_q: Vec<f64> = self.log_p.iter().zip(&self.log_weights).map(|(p, l)| p - l).collect();
+        let find = |name: &str| -> Vec<Option<&Vec<f64>>> {
+            let step = |d: &Vec<(String, Vec<f64>)>| d.iter().position(|(n, _)| n == name);
+            self.diagnostics.iter().map(|d| step(d).map(|i| &d[i].1)).collect()
+        };
+        let diverges = |h: &Vec<f64>, i: usize| h[i].is_nan() || h[i] > DIVERGED;
+        let energies = find("delta_h");
+        let diverged = (0..self.z.len()).filter(|&i| energies.iter().flatten().any(|h| diverges(h, i))).count();
+        let average = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+        Judgement {
+            bound: mean(&self.log_weights),
+            log_evidence: log_mean_exp(&self.log_weights),
+            effective: effective_sample_size(&self.log_weights),
+            pareto_k: psis(&self.log_weights).k,
+            r2_path: r_squared(&self.log_p, &log_q),
+            steps: self.steps.iter().map(|s| mean(s)).collect(),
+            delta_h: energies
+                .iter()
+                .map(|h| h.map(|h| average(&h.iter().map(|x| x.abs()).collect())))
+                .collect(),
+            accept: find("accept").into_iter().map(|a| a.map(average)).collect(),
+            diverged,
+            lost: zero_weights(&self.log_weights),
+        }
+    }
+}
+
+/// The bound as a function of the parameters, always with the same noise, so that differences are precise.
+pub(crate) struct Bounds {
+    program: Program,
+    seed: u64,
+    rows: usize,
+}
+
+impl Bounds {
+    pub fn new(approximation: &Approximation, objective: Objective, seed: u64, threads: usize) -> Result<Self> {
+        let Approximation { target, chain, start, params } = approximation;
+        let (graph, dtype, rows) = (Graph::new(), target.dtype(), ROWS);
+        let scope = Scope::new(&graph, rows, dtype, Choices::Sample, start, params)?;
+        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
+        scope.finish()?;
+        let values = match (objective, estimate.steps.last()) {
+            (Objective::LastStep, Some(last)) => *last,
+            _ => estimate.bound,
+        };
+        // A seed of its own: the bound is never judged by the draws it was trained on.
+        let seed = seed ^ 0x0B0B_0B0B_0B0B;
+        let program = graph.program().output("bound", values).seed(seed).threads(threads).compile()?;
+        Ok(Bounds { program, seed, rows })
+    }
+
+    /// The bound of each of `draws` draws.
+    pub fn evaluate(&mut self, params: &Params, draws: usize) -> Result<Vec<f64>> {
+        write(&mut self.program, params)?;
+        self.program.set_seed(self.seed);
+        self.program.set_step(0);
+        let recorded = self.program.execute(&Run::steps(draws.div_ceil(self.rows)).record("bound"))?;
+        let mut bounds = recorded[0].to_f64();
+        bounds.iter_mut().filter(|b| b.is_nan()).for_each(|b| *b = f64::NEG_INFINITY);
+        bounds.truncate(draws);
+        Ok(bounds)
+    }
+}

@@ -1,0 +1,68 @@
+//! Everything that can go wrong in inference, as one typed error that names the thing and the remedy.
+
+/// A mistake in describing, fitting or using a chain.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A mistake in an expression: a wrong shape in a target, a derivative an external function does not offer.
+    #[error(transparent)]
+    Expr(#[from] mcvi_expr::Error),
+    /// A setting outside its range.
+    #[error("{what}: {why}")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// A target that cannot be used as asked.
+    #[error("target: {why}")]
+    Target {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A transition that does not fit its target or its inverse model.
+    #[error("step {step}: {why}")]
+    Step {
+        /// Which step, counted from 1.
+        step: usize,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Averaging over all accept paths when there are too many.
+    #[error(
+        "{accepts} accept/reject steps make {paths} paths for each draw, more than {limit}; \
+         use fewer such steps, or evaluate with sampled accepts"
+    )]
+    TooManyPaths {
+        /// Number of accept/reject steps so far.
+        accepts: usize,
+        /// Paths they make.
+        paths: usize,
+        /// Most that are allowed.
+        limit: usize,
+    },
+    /// Parameters that do not belong to the chain at hand.
+    #[error("parameters: {why}")]
+    Params {
+        /// Which, and how they differ.
+        why: String,
+    },
+    /// A fit that cannot go on.
+    #[error("fit: {why}")]
+    Fit {
+        /// What happened, and what to try.
+        why: String,
+    },
+    /// A file that cannot be read or written.
+    #[error("{path}: {why}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The crate's result type.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

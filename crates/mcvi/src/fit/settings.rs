@@ -1,0 +1,93 @@
+//! How to fit: what was asked, checked once.
+
+use super::Optimiser;
+use crate::error::{Error, Result};
+
+/// What is maximised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The whole bound: Algorithm 2.
+    Bound,
+    /// E log α of the last step, the others being held as they are: Algorithm 4.
+    LastStep,
+}
+
+/// How the learning rate changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Schedule {
+    /// Lowered whenever the iterates have become stationary, until lowering it no longer helps; see [`fit`](super::fit).
+    Automatic,
+    /// The same throughout.
+    Constant,
+    /// Down to nothing along half a cosine.
+    Cosine,
+    /// Halved every so many iterations.
+    Halving(usize),
+}
+
+/// How to fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What is maximised.
+    pub objective: Objective,
+    /// Draws for each gradient.
+    pub draws: usize,
+    /// The optimiser.
+    pub optimiser: Optimiser,
+    /// The learning rate to begin with, in units of each parameter's scale.
+    pub rate: f64,
+    /// The rate of the transitions' parameters (step sizes, masses, momenta, temperatures) relative to the others.
+    pub transition_rate: f64,
+    /// How the learning rate changes.
+    pub schedule: Schedule,
+    /// Clip gradients at this multiple of their usual size.
+    pub clip: f64,
+    /// Most iterations.
+    pub iterations: usize,
+    /// An improvement of the bound, in nats, that is not worth going on for.
+    pub tolerance: f64,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// Threads to use. Results do not depend on it.
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            objective: Objective::Bound,
+            draws: 16,
+            optimiser: Optimiser::default(),
+            rate: 0.03,
+            transition_rate: 1.0,
+            schedule: Schedule::Automatic,
+            clip: 10.0,
+            iterations: 100_000,
+            tolerance: 1e-3,
+            seed: 1,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn check(&self) -> Result<()> {
+        let positive = |what: &'static str, x: f64| match x > 0.0 && x.is_finite() {
+            true => Ok(()),
+            false => Err(Error::Setting { what, why: format!("{x} is not a positive number") }),
+        };
+        positive("learning rate", self.rate)?;
+        positive("rate of the transitions", self.transition_rate)?;
+        positive("clipping", self.clip)?;
+        positive("tolerance", self.tolerance)?;
+        for (what, n) in [("draws", self.draws), ("iterations", self.iterations)] {
+            if n == 0 {
+                return Err(Error::Setting { what, why: "at least one is needed".to_owned() });
+            }
+        }
+        if let Schedule::Halving(0) = self.schedule {
+            return Err(Error::Setting { what: "schedule", why: "halve after at least one iteration".to_owned() });
+        }
+        Ok(())
+    }
+}

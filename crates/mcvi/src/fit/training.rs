@@ -1,0 +1,205 @@
+//! One iteration of Algorithm 2 as a program: noise, bound, gradient, optimiser, average.
+
+use super::optimiser::Rates;
+use super::settings::{Objective, Settings};
+use crate::approximation::Approximation;
+use crate::bound::lower_bound;
+use crate::error::{Error, Result};
+use crate::params::{Group, Param, Params};
+use crate::scope::{Choices, PACKED, Scope, is_packed, unpack, write};
+use mcvi_expr::{Array, DType, Expr, Graph, Program, Run, grad};
+
+const RATE: &str = "fit.rate";
+const SECOND: &str = "fit.second";
+const WEIGHT: &str = "fit.weight";
+
+/// A compiled iteration, with its optimiser's state and the average of its iterates.
+pub struct Training {
+    program: Program,
+    settings: Settings,
+    dtype: DType,
+    feeds_second: bool,
+    /// Iterations taken.
+    t: usize,
+    /// Names of the states that hold learned parameters.
+    leaves: Vec<String>,
+}
+
+/// What some iterations came to.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The bound's estimate of each iteration, over its finite draws.
+    pub bounds: Vec<f64>,
+    /// Draws whose bound was not finite.
+    pub diverged: usize,
+    /// Iterations without a step, because the gradient was not finite.
+    pub skipped: usize,
+}
+
+/// A state to be learned with its gradient, scale and relative rate.
+struct Leaf<'g> {
+    name: String,
+    state: Expr<'g>,
+    gradient: Expr<'g>,
+    scale: Vec<f64>,
+    rate: Vec<f64>,
+}
+
+impl Training {
+    /// Compile an iteration.
+    pub fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
+        let Approximation { target, chain, start, params } = approximation;
+        let (graph, dtype) = (Graph::new(), target.dtype());
+        let scope = Scope::new(&graph, settings.draws, dtype, Choices::Average, start, params)?;
+        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
+        scope.finish()?;
+        let rows = match settings.objective {
+            Objective::Bound => estimate.bound,
+            Objective::LastStep => *estimate.steps.last().ok_or_else(|| Error::Setting {
+                what: "objective",
+                why: "the chain has no last step to learn alone".to_owned(),
+            })?,
+        };
+        // A draw that diverged has no direction to give; it is counted instead.
+        let finite = rows.abs().lt(f64::INFINITY);
+        let bound = finite.select(rows, 0.0).sum_all() / finite.sum_all().max(1.0);
+        let leaves = leaves(&graph, &scope, bound * -1.0, settings)?;
+        if leaves.is_empty() {
+            return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
+        }
+
+        let scaled: Vec<Expr<'_>> = leaves.iter().map(|l| scale(&scope, l.gradient, &l.scale)).collect();
+        let square = scaled.iter().map(|g| g.square().sum_all()).reduce(|a, b| a + b).unwrap_or(bound);
+        let usable = square.lt(f64::INFINITY);
+        // Clip at a multiple of the gradient's own usual size.
+        let (usual, norm) = (graph.state("fit.norm", Array::zeros(dtype, ())?), square.sqrt());
+        let limit = usual.gt(0.0).select(usual * settings.clip, f64::INFINITY);
+        let clipped = norm.min(limit);
+        let factor = clipped / norm.max(f64::MIN_POSITIVE);
+        let next = usual.gt(0.0).select(usual + (clipped - usual) * 0.01, norm);
+
+        let rates = Rates { rate: graph.input(RATE, dtype, ()), second: graph.input(SECOND, dtype, ()) };
+        let weight = graph.input(WEIGHT, dtype, ());
+        let lost = finite.sum_all() * -1.0 + settings.draws as f64;
+        let mut program = graph.program().output("bound", bound).output("diverged", lost).output("usable", usable);
+        program = program.update(usual, usable.select(next, usual)).seed(settings.seed).threads(settings.threads);
+        for (leaf, gradient) in leaves.iter().zip(scaled) {
+            let gradient = usable.select(gradient * factor, 0.0);
+            let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
+            let p = leaf.state - scale(&scope, step, &leaf.rate);
+            let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
+            program = program.update(leaf.state, p).update(mean, mean + (p - mean) * weight);
+            for (state, value) in states {
+                program = program.update(state, value);
+            }
+        }
+        let leaves = leaves.into_iter().map(|l| l.name).collect();
+        let feeds_second = matches!(settings.optimiser, super::Optimiser::Adam { .. });
+        Ok(Training { program: program.compile()?, settings: settings.clone(), dtype, feeds_second, t: 0, leaves })
+    }
+
+    /// Take so many iterations at a learning rate. Iterates enter their average with these weights.
+    pub fn run(&mut self, iterations: usize, rate: impl Fn(usize) -> f64, weights: &[f64]) -> Result<Progress> {
+        let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.t + i + 1));
+        let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
+        let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
+        let (rates, seconds, weights) = (column(rates)?, column(seconds)?, column(weights.to_vec())?);
+        let mut run = Run::steps(iterations).feed(RATE, &rates).feed(WEIGHT, &weights);
+        if self.feeds_second {
+            run = run.feed(SECOND, &seconds);
+        }
+        let run = run.record("bound").record("diverged").record("usable");
+        let recorded = self.program.execute(&run)?;
+        self.t += iterations;
+        Ok(Progress {
+            bounds: recorded[0].to_f64(),
+            diverged: recorded[1].to_f64().iter().sum::<f64>() as usize,
+            skipped: recorded[2].to_f64().iter().filter(|u| **u == 0.0).count(),
+        })
+    }
+
+    /// Iterations taken so far.
+    pub fn iterations(&self) -> usize {
+        self.t
+    }
+
+    /// The packed parameters as they are.
+    pub(super) fn packed(&mut self) -> Result<Vec<f64>> {
+        if self.leaves.iter().any(|l| l == PACKED) { Ok(self.program.read(PACKED)?.to_f64()) } else { Ok(vec![]) }
+    }
+
+    /// The average of the iterates, as parameters.
+    pub fn average(&mut self, like: &Params) -> Result<Params> {
+        self.collect(like, |name| format!("fit.average.{name}"))
+    }
+
+    /// The parameters as they are.
+    pub fn params(&mut self, like: &Params) -> Result<Params> {
+        self.collect(like, str::to_owned)
+    }
+
+    fn collect(&mut self, like: &Params, state: impl Fn(&str) -> String) -> Result<Params> {
+        let mut params = like.clone();
+        for name in self.leaves.clone() {
+            let value = self.program.read(&state(&name))?;
+            match name.as_str() {
+                PACKED => unpack(&mut params, &value.to_f64())?,
+                name => params.set(name, value)?,
+            }
+        }
+        Ok(params)
+    }
+
+    /// Go on from other parameters.
+    pub fn set(&mut self, params: &Params) -> Result<()> {
+        write(&mut self.program, params)
+    }
+
+    /// Forget all gradients met so far.
+    pub fn forget(&mut self) -> Result<()> {
+        for (name, value) in self.program.states() {
+            if name.starts_with("fit.") {
+                self.program.write(&name, &Array::zeros(value.dtype(), value.shape().clone())?)?;
+            }
+        }
+        self.t = 0;
+        Ok(())
+    }
+}
+
+/// Multiply by one number for each element, which are often all the same.
+fn scale<'g>(scope: &Scope<'g>, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
+    match by {
+        [first, rest @ ..] if rest.iter().all(|x| x == first) => e * *first,
+        _ => e * scope.vector(by).reshape(e.shape()),
+    }
+}
+
+/// The states to be learned: one for all small parameters, one for each large one.
+fn leaves<'g>(graph: &'g Graph, scope: &Scope<'g>, loss: Expr<'g>, settings: &Settings) -> Result<Vec<Leaf<'g>>> {
+    let learned = scope.learned();
+    let exprs: Vec<Expr<'g>> = learned.iter().map(|l| l.2).collect();
+    let gradients = grad(loss, &exprs)?;
+    let relative = |p: &Param| match p.group {
+        Group::Transition => settings.transition_rate,
+        _ => 1.0,
+    };
+    let rate = |p: &Param| p.scale.iter().map(|s| s * relative(p)).collect::<Vec<_>>();
+    let mut leaves = vec![];
+    let mut small: Vec<(Expr<'g>, &Param)> = vec![];
+    for ((name, param, state), gradient) in learned.iter().zip(gradients) {
+        if is_packed(param) {
+            small.push((gradient.flatten(), param));
+        } else {
+            let (name, scale, rate) = (name.clone(), param.scale.clone(), rate(param));
+            leaves.push(Leaf { name, state: *state, gradient, scale, rate });
+        }
+    }
+    if !small.is_empty() {
+        let gradient = graph.concat(&small.iter().map(|s| s.0).collect::<Vec<_>>(), 0);
+        let scale = small.iter().flat_map(|s| s.1.scale.clone()).collect();
+        let rate = small.iter().flat_map(|s| rate(s.1)).collect();
+        leaves.push(Leaf { name: PACKED.to_owned(), state: scope.packed_state()?, gradient, scale, rate });
+    }
+    Ok(leaves)
+}

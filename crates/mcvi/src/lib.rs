@@ -1,0 +1,34 @@
+//! Markov chain variational inference.
+
+mod annealing;
+mod approximation;
+mod bound;
+mod chain;
+pub mod density;
+pub mod diagnostics;
+mod draws;
+mod error;
+pub mod fit;
+mod minimise;
+mod params;
+pub mod paper;
+mod regression;
+mod save;
+mod scope;
+mod sequential;
+mod start;
+mod target;
+pub mod transition;
+
+pub use annealing::Annealed;
+pub use approximation::Approximation;
+pub use bound::{Estimate, lower_bound};
+pub use chain::{Chain, Sharing};
+pub use draws::{Draws, Judgement};
+pub use error::{Error, Result};
+pub use fit::{fit, fit_observed};
+pub use params::{Group, Param, Params};
+pub use scope::{Choices, Initial, Scope};
+pub use sequential::{Stage, grow};
+pub use start::Start;
+pub use target::{Conditional, FromFn, Landscape, Point, Target, target};

@@ -1,0 +1,93 @@
+//! Quasi-Newton minimisation of a smooth function: for modes, and for bounds over a fixed sample.
+
+use crate::error::Result;
+use nalgebra::DVector;
+
+/// Value and gradient at a place.
+type Valued = (f64, DVector<f64>);
+
+/// L-BFGS with backtracking (Nocedal & Wright, algorithms 7.4 and 3.1). Returns the place, and whether the search
+/// settled there. Where the function is not finite counts as uphill.
+pub(crate) fn minimise(
+    mut function: impl FnMut(&[f64]) -> Result<Valued>,
+    start: &[f64],
+    iterations: usize,
+) -> Result<(Vec<f64>, bool)> {
+    let mut z = DVector::from_column_slice(start);
+    let (mut value, mut gradient) = function(z.as_slice())?;
+    let mut history: Vec<(DVector<f64>, DVector<f64>)> = vec![];
+    for _ in 0..iterations {
+        if !value.is_finite() || !gradient.iter().all(|g| g.is_finite()) {
+            break;
+        }
+        let mut direction = -two_loops(&history, &gradient);
+        let mut slope = direction.dot(&gradient);
+        if slope >= 0.0 {
+            history.clear();
+            direction = -&gradient;
+            slope = direction.dot(&gradient);
+        }
+        // The decrease still to be expected is nothing beside the value's own rounding.
+        if -slope <= 1e-13 * value.abs().max(1e-2) {
+            return Ok((z.as_slice().to_vec(), true));
+        }
+        let first = if history.is_empty() { (1.0 / gradient.norm()).min(1.0) } else { 1.0 };
+        let Some((step, next)) = backtrack(&mut function, &z, value, &direction, slope, first)? else {
+            if history.is_empty() {
+                return Ok((z.as_slice().to_vec(), -slope <= 1e-6 * value.abs().max(1.0)));
+            }
+            history.clear();
+            continue;
+        };
+        let moved = &direction * step;
+        let change = &next.1 - &gradient;
+        if moved.dot(&change) > 1e-12 * moved.norm() * change.norm() {
+            history.push((moved.clone(), change));
+            if history.len() > 10 {
+                history.remove(0);
+            }
+        }
+        z += moved;
+        (value, gradient) = next;
+    }
+    Ok((z.as_slice().to_vec(), false))
+}
+
+/// A step that lowers the value enough, with what is found there.
+fn backtrack(
+    function: &mut impl FnMut(&[f64]) -> Result<Valued>,
+    z: &DVector<f64>,
+    value: f64,
+    direction: &DVector<f64>,
+    slope: f64,
+    first: f64,
+) -> Result<Option<(f64, Valued)>> {
+    let mut step = first;
+    for _ in 0..60 {
+        let next = function((z + direction * step).as_slice())?;
+        if next.0 <= value + 1e-4 * step * slope && next.1.iter().all(|g| g.is_finite()) {
+            return Ok(Some((step, next)));
+        }
+        step *= 0.5;
+    }
+    Ok(None)
+}
+
+/// The inverse Hessian of the history times a vector.
+fn two_loops(history: &[(DVector<f64>, DVector<f64>)], gradient: &DVector<f64>) -> DVector<f64> {
+    let mut q = gradient.clone();
+    let mut weights = vec![];
+    for (s, y) in history.iter().rev() {
+        let a = s.dot(&q) / s.dot(y);
+        q -= y * a;
+        weights.push(a);
+    }
+    if let Some((s, y)) = history.last() {
+        q *= s.dot(y) / y.dot(y);
+    }
+    for ((s, y), a) in history.iter().zip(weights.iter().rev()) {
+        let b = y.dot(&q) / s.dot(y);
+        q += s * (a - b);
+    }
+    q
+}

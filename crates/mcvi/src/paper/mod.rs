@@ -1,0 +1,4 @@
+//! The paper's two worked examples: targets, chains and exact answers.
+
+pub mod gaussian;
+pub mod stomach_cancer;

@@ -1,0 +1,106 @@
+//! Everything that is learned, by name: the values a fit changes, saves and loads.
+
+use crate::error::{Error, Result};
+use mcvi_expr::Array;
+
+/// What a parameter is part of; each kind may learn at a rate of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Of q(z₀|x).
+    Initial,
+    /// Of the transitions: step sizes, masses, momentum distributions, temperatures.
+    Transition,
+    /// Of the inverse models r.
+    Inverse,
+    /// Of the target itself, such as a decoder's weights.
+    Target,
+}
+
+/// One array that is learned, or held fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its value.
+    pub value: Array,
+    /// The size of a change that matters, element by element: an optimiser's step is relative to it.
+    pub scale: Vec<f64>,
+    /// What it is part of.
+    pub group: Group,
+    /// Whether a fit may change it.
+    pub learned: bool,
+}
+
+/// Parameters by name, in the order in which the chain asks for them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params {
+    entries: Vec<(String, Param)>,
+}
+
+impl Params {
+    /// The parameter of this name.
+    pub fn get(&self, name: &str) -> Option<&Param> {
+        self.entries.iter().find(|(n, _)| n == name).map(|(_, p)| p)
+    }
+
+    /// The values of the parameter of this name.
+    pub fn values(&self, name: &str) -> Result<Vec<f64>> {
+        self.get(name).map(|p| p.value.to_f64()).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The one number a scalar parameter holds.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        Ok(self.values(name)?[0])
+    }
+
+    /// Add a parameter, or replace the one of the same name.
+    pub fn insert(&mut self, name: &str, param: Param) {
+        match self.entries.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = param,
+            None => self.entries.push((name.to_owned(), param)),
+        }
+    }
+
+    /// Give a parameter another value of the same shape and element type.
+    pub fn set(&mut self, name: &str, value: Array) -> Result<()> {
+        let Some((_, param)) = self.entries.iter_mut().find(|(n, _)| n == name) else {
+            return Err(self.unknown(name));
+        };
+        if param.value.shape() != value.shape() || param.value.dtype() != value.dtype() {
+            let (is, got) = (&param.value, &value);
+            let why = format!(
+                "`{name}` is {} {}, the value given is {} {}",
+                is.dtype(),
+                is.shape(),
+                got.dtype(),
+                got.shape()
+            );
+            return Err(Error::Params { why });
+        }
+        param.value = value;
+        Ok(())
+    }
+
+    /// Hold every parameter as it is.
+    pub fn freeze(&mut self) {
+        self.entries.iter_mut().for_each(|(_, p)| p.learned = false);
+    }
+
+    /// Learn, or hold fixed, those whose name begins with `prefix`.
+    pub fn set_learned(&mut self, prefix: &str, learned: bool) {
+        self.entries.iter_mut().filter(|(n, _)| n.starts_with(prefix)).for_each(|(_, p)| p.learned = learned);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Param)> {
+        self.entries.iter().map(|(n, p)| (n.as_str(), p))
+    }
+
+    /// How many numbers are learned.
+    pub fn learned(&self) -> usize {
+        self.iter().filter(|(_, p)| p.learned).map(|(_, p)| p.value.shape().size()).sum()
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.iter().map(|(n, _)| n).collect();
+        Error::Params { why: format!("there is no `{name}`; there are: {}", names.join(", ")) }
+    }
+}

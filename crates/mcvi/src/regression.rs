@@ -1,0 +1,191 @@
+//! Linear-Gaussian inverse models by regression: over forward draws, the best r is known in closed form.
+//!
+//! Given the forward chain, E log r is largest when the mean of r is the regression of its value on its features and
+//! its covariance that of the residuals. A fit starts there and may end there; in between, r and q are learned
+//! together.
+
+use crate::approximation::Approximation;
+use crate::bound::lower_bound;
+use crate::error::Result;
+use crate::params::Params;
+use crate::scope::{Choices, Observation, Scope, write};
+use mcvi_expr::{Array, Graph, Program};
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
+use std::collections::BTreeMap;
+
+/// Values of the regression problem of one inverse model.
+#[derive(Default)]
+struct Sample {
+    /// Names and widths of the blocks of features.
+    blocks: Vec<(&'static str, usize)>,
+    /// Rows of features.
+    x: Vec<Vec<f64>>,
+    /// Rows of values.
+    y: Vec<Vec<f64>>,
+}
+
+/// A compiled forward pass that collects what each inverse model is asked.
+pub(crate) struct Regression {
+    program: Option<Program>,
+    seed: u64,
+    asked: Vec<Asked>,
+}
+
+/// What one evaluation of an inverse model consists of.
+struct Asked {
+    path: String,
+    blocks: Vec<(&'static str, usize)>,
+    weighted: bool,
+}
+
+impl Regression {
+    /// Over `rows` forward draws.
+    pub fn new(approximation: &Approximation, rows: usize, seed: u64) -> Result<Self> {
+        let Approximation { target, chain, start, params } = approximation;
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, rows, target.dtype(), Choices::Sample, start, params)?;
+        lower_bound(target.as_ref(), chain, &scope)?;
+        scope.finish()?;
+        let observations = scope.observations();
+        let learned = |o: &Observation<'_>, name: &str| {
+            params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned)
+        };
+        let (mut program, mut asked) = (graph.program().seed(seed), vec![]);
+        for o in observations.iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
+            let i = asked.len();
+            program = program.output(&format!("y{i}"), o.value);
+            for (name, x) in &o.features {
+                program = program.output(&format!("{name}{i}"), *x);
+            }
+            if let Some(weight) = o.weight {
+                program = program.output(&format!("weight{i}"), weight);
+            }
+            let blocks = o.features.iter().map(|(name, x)| (*name, x.shape().dims()[1])).collect();
+            asked.push(Asked { path: o.path.clone(), blocks, weighted: o.weight.is_some() });
+        }
+        let program = if asked.is_empty() { None } else { Some(program.compile()?) };
+        Ok(Regression { program, seed, asked })
+    }
+
+    /// Whether a parameter is set by regression.
+    pub fn covers(&self, name: &str) -> bool {
+        self.asked.iter().any(|a| name.strip_prefix(&a.path).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// Whether there is anything to regress, and no draw belongs to a branch that it may leave.
+    pub fn is_smooth(&self) -> bool {
+        !self.asked.is_empty() && self.asked.iter().all(|a| !a.weighted)
+    }
+
+    /// The parameters with every linear-Gaussian inverse model that is learned set to its regression.
+    pub fn solve(&mut self, params: &Params) -> Result<Params> {
+        let mut params = params.clone();
+        let Some(program) = &mut self.program else { return Ok(params) };
+        write(program, &params)?;
+        program.set_seed(self.seed);
+        program.set_step(0);
+        program.run(1)?;
+        let mut read = |name: String| -> Result<Vec<Vec<f64>>> {
+            let array = program.output(&name)?;
+            let width = array.shape().size() / array.shape().dims()[0];
+            Ok(array.to_f64().chunks(width).map(<[f64]>::to_vec).collect())
+        };
+        let mut samples: BTreeMap<&str, Sample> = BTreeMap::new();
+        for (i, asked) in self.asked.iter().enumerate() {
+            let sample = samples.entry(&asked.path).or_default();
+            sample.blocks.clone_from(&asked.blocks);
+            let y = read(format!("y{i}"))?;
+            let mut x = vec![vec![]; y.len()];
+            for (name, _) in &asked.blocks {
+                x.iter_mut().zip(read(format!("{name}{i}"))?).for_each(|(row, more)| row.extend(more));
+            }
+            let counts = match asked.weighted {
+                true => read(format!("weight{i}"))?.into_iter().map(|w| w[0] > 0.0).collect(),
+                false => vec![true; y.len()],
+            };
+            for ((x, y), counts) in x.into_iter().zip(y).zip(counts) {
+                // A draw that has diverged says nothing about where the others go.
+                if counts && x.iter().chain(&y).all(|v| v.is_finite()) {
+                    sample.x.push(x);
+                    sample.y.push(y);
+                }
+            }
+        }
+        for (path, sample) in samples {
+            sample.solve(path, &mut params)?;
+        }
+        Ok(params)
+    }
+}
+
+impl Sample {
+    fn solve(&self, path: &str, params: &mut Params) -> Result<()> {
+        let (n, k) = (self.y.len(), self.blocks.iter().map(|(_, w)| w).sum::<usize>());
+        let d = self.y.first().map_or(0, Vec::len);
+        if n < 10 * (k + d + 1) {
+            return Ok(());
+        }
+        let (x_mean, x_sd) = moments(&self.x, k);
+        let (y_mean, y_sd) = moments(&self.y, d);
+        let x = DMatrix::from_fn(n, k, |i, j| (self.x[i][j] - x_mean[j]) / x_sd[j]);
+        let y = DMatrix::from_fn(n, d, |i, j| (self.y[i][j] - y_mean[j]) / y_sd[j]);
+        // Features may be collinear: z and the gradient of a Gaussian are. Directions without variance get no weight.
+        let eigen = SymmetricEigen::new(x.transpose() * &x / n as f64);
+        let inverse = eigen.eigenvalues.map(|l| if l > 1e-9 { l.recip() } else { 0.0 });
+        let v = &eigen.eigenvectors;
+        let b = v * DMatrix::from_diagonal(&inverse) * v.transpose() * (x.transpose() * &y / n as f64);
+        let residuals = y - &x * &b;
+        let covariance = residuals.transpose() * &residuals / n as f64;
+        // A deterministic relation would make r a point mass; keep a trace of width.
+        let floor = 1e-12;
+        let sd: Vec<f64> = (0..d).map(|j| covariance[(j, j)].max(floor).sqrt() * y_sd[j]).collect();
+        let coefficient = |i: usize, j: usize| b[(i, j)] * y_sd[j] / x_sd[i];
+
+        let bias: Vec<f64> =
+            (0..d).map(|j| y_mean[j] - (0..k).map(|i| coefficient(i, j) * x_mean[i]).sum::<f64>()).collect();
+        set(params, path, "bias", bias, sd.clone())?;
+        let mut first = 0;
+        for &(name, width) in &self.blocks {
+            let cells = || (first..first + width).flat_map(|i| (0..d).map(move |j| (i, j)));
+            let values = cells().map(|(i, j)| coefficient(i, j)).collect();
+            set(params, path, name, values, cells().map(|(i, j)| sd[j] / x_sd[i]).collect())?;
+            first += width;
+        }
+        if params.get(&format!("{path}.lower")).is_none() {
+            return set(params, path, "log_sd", sd.iter().map(|s| s.ln()).collect(), vec![1.0; d]);
+        }
+        let scaled = DMatrix::from_fn(d, d, |i, j| {
+            let floor = if i == j { floor } else { 0.0 };
+            covariance[(i, j)] + floor
+        });
+        let factor = scaled.cholesky().map_or_else(
+            || DMatrix::from_diagonal(&DVector::from_fn(d, |i, _| sd[i] / y_sd[i])),
+            |c| c.l(),
+        );
+        let lower = |i: usize, j: usize| factor[(i, j)] * y_sd[i];
+        set(params, path, "log_sd", (0..d).map(|i| lower(i, i).ln()).collect(), vec![1.0; d])?;
+        let values = (0..d * d).map(|c| lower(c / d, c % d)).collect();
+        set(params, path, "lower", values, (0..d * d).map(|c| lower(c / d, c / d)).collect())
+    }
+}
+
+/// Mean and standard deviation of each column; those of constants count as their rounding.
+fn moments(rows: &[Vec<f64>], width: usize) -> (Vec<f64>, Vec<f64>) {
+    let n = rows.len() as f64;
+    let mean: Vec<f64> = (0..width).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / n).collect();
+    let sd = (0..width).map(|j| {
+        let variance = rows.iter().map(|r| (r[j] - mean[j]).powi(2)).sum::<f64>() / n;
+        variance.sqrt().max(1e-14 * mean[j].abs()).max(1e-150)
+    });
+    let sd = sd.collect();
+    (mean, sd)
+}
+
+fn set(params: &mut Params, path: &str, name: &str, values: Vec<f64>, scale: Vec<f64>) -> Result<()> {
+    let name = format!("{path}.{name}");
+    if let Some(old) = params.get(&name).cloned() {
+        let value = Array::new(old.value.shape().clone(), values)?.cast(old.value.dtype());
+        params.insert(&name, crate::params::Param { value, scale, ..old });
+    }
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! Where a chain is built: a graph, its rows, and parameters by name.
+//!
+//! A chain is a description. The same description is built once to learn its parameters' names and starting values,
+//! again with few rows to be trained, and again with many to be drawn from. A [`Scope`] carries what differs.
+
+use crate::density::Units;
+use crate::error::{Error, Result};
+use crate::params::{Group, Param, Params};
+use crate::start::Start;
+use mcvi_expr::{Array, DType, Expr, Graph, Program, Shape};
+use std::cell::{Ref, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Parameters of fewer elements than this share one state, so that the optimiser treats them in one go.
+const SMALL: usize = 4096;
+
+/// The name of the state that holds the small parameters.
+pub(crate) const PACKED: &str = "params";
+
+/// How discrete choices (accept or reject, which iterate) enter the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choices {
+    /// Average over all of them: the bound stays differentiable.
+    Average,
+    /// Draw one: what draws and their weights need, and an unbiased estimate of the same bound.
+    Sample,
+}
+
+/// Starting value of a parameter, and the size of a change in it that matters.
+pub struct Initial {
+    /// The values, in row-major order.
+    pub values: Vec<f64>,
+    /// One scale for each value.
+    pub scale: Vec<f64>,
+}
+
+impl Initial {
+    /// Values whose changes matter at the scale of one.
+    pub fn new(values: Vec<f64>) -> Self {
+        let scale = vec![1.0; values.len()];
+        Initial { values, scale }
+    }
+
+    /// With another scale for each value.
+    pub fn scaled(values: Vec<f64>, scale: Vec<f64>) -> Self {
+        Initial { values, scale }
+    }
+}
+
+/// Values and the features they are to be predicted from, met where a linear-Gaussian inverse model was evaluated.
+pub(crate) struct Observation<'g> {
+    /// Scope of the density.
+    pub path: String,
+    /// Rows of features, each [rows, k]; the intercept is understood.
+    pub features: Vec<(&'static str, Expr<'g>)>,
+    /// Rows of values.
+    pub value: Expr<'g>,
+    /// Rows that count (1) and that do not (0).
+    pub weight: Option<Expr<'g>>,
+}
+
+struct Build<'g> {
+    graph: &'g Graph,
+    rows: usize,
+    dtype: DType,
+    choices: Choices,
+    positions: Rc<Units>,
+    momenta: Rc<Units>,
+    params: RefCell<Params>,
+    packed: Option<Expr<'g>>,
+    exprs: RefCell<HashMap<String, Expr<'g>>>,
+    observations: RefCell<Vec<Observation<'g>>>,
+    error: RefCell<Option<Error>>,
+}
+
+/// A place in the graph under construction: names of parameters are relative to it.
+#[derive(Clone)]
+pub struct Scope<'g> {
+    build: Rc<Build<'g>>,
+    path: String,
+    group: Group,
+}
+
+impl<'g> Scope<'g> {
+    /// Build over `rows` rows with the parameters known so far; further ones are added as they are asked for.
+    pub(crate) fn new(
+        graph: &'g Graph,
+        rows: usize,
+        dtype: DType,
+        choices: Choices,
+        start: &Start,
+        params: &Params,
+    ) -> Result<Self> {
+        let (packed, exprs) = place(graph, params)?;
+        let build = Build {
+            graph,
+            rows,
+            dtype,
+            choices,
+            positions: Rc::new(start.positions()),
+            momenta: Rc::new(start.momenta()),
+            params: RefCell::new(params.clone()),
+            packed,
+            exprs: RefCell::new(exprs),
+            observations: RefCell::default(),
+            error: RefCell::default(),
+        };
+        Ok(Scope { build: Rc::new(build), path: String::new(), group: Group::Target })
+    }
+
+    /// The graph expressions are built in.
+    pub fn graph(&self) -> &'g Graph {
+        self.build.graph
+    }
+
+    /// The number of rows: independent chains, or datapoints.
+    pub fn rows(&self) -> usize {
+        self.build.rows
+    }
+
+    /// The element type of the computation.
+    pub fn dtype(&self) -> DType {
+        self.build.dtype
+    }
+
+    /// How discrete choices enter the bound.
+    pub fn choices(&self) -> Choices {
+        self.build.choices
+    }
+
+    /// Where the target was found to lie, and how wide it is.
+    pub fn positions(&self) -> Rc<Units> {
+        self.build.positions.clone()
+    }
+
+    /// How large momenta, or gradients of the target, typically are.
+    pub fn momenta(&self) -> Rc<Units> {
+        self.build.momenta.clone()
+    }
+
+    /// A scope within this one.
+    pub fn child(&self, name: &str) -> Self {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        Scope { build: self.build.clone(), path, group: self.group }
+    }
+
+    /// The same place for parameters of another kind.
+    pub fn group(&self, group: Group) -> Self {
+        Scope { group, ..self.clone() }
+    }
+
+    /// A parameter of this scope. The first call fixes its starting value; later ones return the same expression.
+    pub fn param(&self, name: &str, shape: impl Into<Shape>, initial: impl FnOnce() -> Initial) -> Expr<'g> {
+        self.named(name, shape.into(), true, initial)
+    }
+
+    /// An array that is saved with the parameters, but not learned.
+    pub fn fixed(&self, name: &str, shape: impl Into<Shape>, values: impl FnOnce() -> Vec<f64>) -> Expr<'g> {
+        self.named(name, shape.into(), false, || Initial::new(values()))
+    }
+
+    fn named(&self, name: &str, shape: Shape, learned: bool, initial: impl FnOnce() -> Initial) -> Expr<'g> {
+        let path = self.child(name).path;
+        let known = self.build.exprs.borrow().get(&path).copied();
+        if let Some(expr) = known {
+            if expr.shape() != shape {
+                let why = format!("`{path}` has shape {}, the chain asks for {shape}", expr.shape());
+                self.fail(Error::Params { why });
+            }
+            return expr;
+        }
+        let Initial { values, scale } = initial();
+        let value = match Array::new(shape.clone(), values) {
+            Ok(array) => array.cast(self.dtype()),
+            Err(error) => {
+                self.fail(Error::Params { why: format!("`{path}`: {error}") });
+                return self.graph().full(self.dtype(), shape, 0.0);
+            }
+        };
+        let expr = if learned { self.graph().state(&path, value.clone()) } else { self.graph().literal(value.clone()) };
+        let param = Param { value, scale, group: self.group, learned };
+        self.build.params.borrow_mut().insert(&path, param);
+        self.build.exprs.borrow_mut().insert(path, expr);
+        expr
+    }
+
+    /// Independent standard normal draws.
+    pub fn normal(&self, shape: impl Into<Shape>) -> Expr<'g> {
+        self.graph().normal(self.graph().fresh_stream(), self.dtype(), shape)
+    }
+
+    /// Independent draws from the unit interval.
+    pub fn uniform(&self, shape: impl Into<Shape>) -> Expr<'g> {
+        self.graph().uniform(self.graph().fresh_stream(), self.dtype(), shape)
+    }
+
+    /// A constant vector.
+    pub fn vector(&self, values: &[f64]) -> Expr<'g> {
+        match Array::new(values.len(), values.to_vec()) {
+            Ok(array) => self.graph().literal(array.cast(self.dtype())),
+            Err(error) => {
+                self.fail(error.into());
+                self.graph().scalar(self.dtype(), 0.0)
+            }
+        }
+    }
+
+    /// Remember a mistake; [`Scope::finish`] returns the first.
+    pub(crate) fn fail(&self, error: Error) {
+        self.build.error.borrow_mut().get_or_insert(error);
+    }
+
+    /// The parameters asked for, or the first mistake met.
+    pub(crate) fn finish(&self) -> Result<Params> {
+        match self.build.error.borrow_mut().take() {
+            Some(error) => Err(error),
+            None => Ok(self.build.params.borrow().clone()),
+        }
+    }
+
+    /// The learned parameters with their expressions.
+    pub(crate) fn learned(&self) -> Vec<(String, Param, Expr<'g>)> {
+        let (params, exprs) = (self.build.params.borrow(), self.build.exprs.borrow());
+        let learned = params.iter().filter(|(_, p)| p.learned);
+        learned.map(|(name, p)| (name.to_owned(), p.clone(), exprs[name])).collect()
+    }
+
+    /// The state that holds the small learned parameters.
+    pub(crate) fn packed_state(&self) -> Result<Expr<'g>> {
+        self.build.packed.ok_or_else(|| Error::Params { why: "none is learned".to_owned() })
+    }
+
+    pub(crate) fn observe(
+        &self,
+        features: Vec<(&'static str, Expr<'g>)>,
+        value: Expr<'g>,
+        weight: Option<Expr<'g>>,
+    ) {
+        let path = self.path.clone();
+        self.build.observations.borrow_mut().push(Observation { path, features, value, weight });
+    }
+
+    pub(crate) fn observations(&self) -> Ref<'_, Vec<Observation<'g>>> {
+        self.build.observations.borrow()
+    }
+}
+
+/// Whether a parameter shares the packed state.
+pub(crate) fn is_packed(param: &Param) -> bool {
+    param.learned && param.value.shape().size() < SMALL
+}
+
+/// The values of all small learned parameters, one after the other.
+pub(crate) fn pack(params: &Params) -> Vec<f64> {
+    params.iter().filter(|(_, p)| is_packed(p)).flat_map(|(_, p)| p.value.to_f64()).collect()
+}
+
+/// Put values packed by [`pack`] back.
+pub(crate) fn unpack(params: &mut Params, packed: &[f64]) -> Result<()> {
+    let small: Vec<(String, Array)> =
+        params.iter().filter(|(_, p)| is_packed(p)).map(|(n, p)| (n.to_owned(), p.value.clone())).collect();
+    let mut rest = packed;
+    for (name, old) in small {
+        let (values, after) = rest.split_at(old.shape().size().min(rest.len()));
+        rest = after;
+        params.set(&name, Array::new(old.shape().clone(), values.to_vec())?.cast(old.dtype()))?;
+    }
+    Ok(())
+}
+
+/// Give a program the learned parameters' values.
+pub(crate) fn write(program: &mut Program, params: &Params) -> Result<()> {
+    let packed = pack(params);
+    let small = params.iter().find(|(_, p)| is_packed(p));
+    if let Some((_, first)) = small {
+        program.write(PACKED, &Array::new(packed.len(), packed)?.cast(first.value.dtype()))?;
+    }
+    for (name, param) in params.iter().filter(|(_, p)| p.learned && !is_packed(p)) {
+        program.write(name, &param.value)?;
+    }
+    Ok(())
+}
+
+/// The packed state, and every parameter's expression.
+type Placed<'g> = (Option<Expr<'g>>, HashMap<String, Expr<'g>>);
+
+/// An expression for every parameter: part of the packed state, a state of its own, or a constant.
+fn place<'g>(graph: &'g Graph, params: &Params) -> Result<Placed<'g>> {
+    let packed = pack(params);
+    let dtype = params.iter().next().map_or(DType::F64, |(_, p)| p.value.dtype());
+    let state = match packed.len() {
+        0 => None,
+        n => Some(graph.state(PACKED, Array::new(n, packed)?.cast(dtype))),
+    };
+    let mut at = 0;
+    let mut exprs = HashMap::new();
+    for (name, param) in params.iter() {
+        let shape = param.value.shape().clone();
+        let expr = match state {
+            Some(state) if is_packed(param) => {
+                at += shape.size();
+                state.slice(0, at - shape.size()..at).reshape(shape)
+            }
+            _ if param.learned => graph.state(name, param.value.clone()),
+            _ => graph.literal(param.value.clone()),
+        };
+        exprs.insert(name.to_owned(), expr);
+    }
+    Ok((state, exprs))
+}

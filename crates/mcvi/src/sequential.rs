@@ -1,0 +1,41 @@
+//! Algorithm 4: grow a chain step by step from any existing fit.
+
+use crate::approximation::Approximation;
+use crate::diagnostics::Mean;
+use crate::error::Result;
+use crate::fit::{FitReport, Objective, Settings, fit};
+use crate::transition::Transition;
+
+/// Draws by which a stage is judged.
+const JUDGED: usize = 20_000;
+
+/// What a stage came to.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// E log αₜ of the new step, from fresh draws.
+    pub gain: Mean,
+    /// Whether the step was kept: one that does not improve the bound is not.
+    pub kept: bool,
+    /// How its fit went.
+    pub report: FitReport,
+}
+
+/// One stage: add a step and learn it by maximising its own contribution E log αₜ, all earlier ones held as they are.
+///
+/// With E log αₜ ≤ 0 the step is taken away again, so that no stage worsens the bound.
+pub fn grow(
+    approximation: &Approximation,
+    transition: impl Transition + 'static,
+    settings: &Settings,
+) -> Result<(Approximation, Stage)> {
+    // Alg. 4, line 2: add a transition and its inverse model.
+    let mut grown = approximation.grown(transition)?;
+    // Line 3: maximise the local contribution.
+    let report = fit(&mut grown, &Settings { objective: Objective::LastStep, ..settings.clone() })?;
+    let judgement = grown.draw(JUDGED, settings.seed ^ 0x5_7A6E)?.judge();
+    let gain = judgement.steps[judgement.steps.len() - 1];
+    // Line 4: the new approximation is the marginal of the grown chain.
+    let kept = gain.value > 0.0;
+    let stage = Stage { gain, kept, report };
+    Ok((if kept { grown } else { approximation.clone() }, stage))
+}

@@ -1,0 +1,151 @@
+//! What is to be approximated: log p(x, z) as an expression of a batch of z.
+
+use crate::error::{Error, Result};
+use crate::scope::Scope;
+use mcvi_expr::{DType, Expr, grad};
+
+/// An unnormalised posterior. Rows of z are independent chains, or latent variables of different datapoints.
+pub trait Target: Send + Sync {
+    /// The number of coordinates of z.
+    fn dim(&self) -> usize;
+
+    /// log p(x, z) of each row: z is [rows, dim], the result [rows].
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g>;
+
+    /// The distribution of one coordinate given the others, for Gibbs sampling, where it is known.
+    fn conditional<'g>(&self, _scope: &Scope<'g>, _z: Expr<'g>, _coordinate: usize) -> Option<Conditional<'g>> {
+        None
+    }
+
+    /// What is observed, one row for each row of z, for densities that are networks of (x, z).
+    fn data<'g>(&self, _scope: &Scope<'g>) -> Option<Expr<'g>> {
+        None
+    }
+
+    /// The element type to compute in.
+    fn dtype(&self) -> DType {
+        DType::F64
+    }
+}
+
+/// The distribution of one coordinate given the others, each expression one number a row.
+pub enum Conditional<'g> {
+    /// A Gaussian.
+    Gaussian {
+        /// Its means.
+        mean: Expr<'g>,
+        /// Its standard deviations.
+        sd: Expr<'g>,
+    },
+    /// Any other, by its quantile function (of uniform draws) and its log density.
+    Quantile {
+        /// Where the distribution function takes the values given.
+        quantile: Box<dyn Fn(Expr<'g>) -> Expr<'g> + 'g>,
+        /// The log density at the values given.
+        log_density: Box<dyn Fn(Expr<'g>) -> Expr<'g> + 'g>,
+    },
+}
+
+/// A target made of a dimension and a function; see [`target`].
+pub struct FromFn<F> {
+    dim: usize,
+    log_density: F,
+}
+
+/// A target from a function of rows of z.
+///
+/// ```
+/// // A standard normal in three dimensions.
+/// let normal = mcvi::target(3, |_, z| z.square().sum(&[1]) * -0.5);
+/// # use mcvi::Target; assert_eq!(normal.dim(), 3);
+/// ```
+pub fn target<F>(dim: usize, log_density: F) -> FromFn<F>
+where
+    F: for<'g> Fn(&Scope<'g>, Expr<'g>) -> Expr<'g> + Send + Sync,
+{
+    FromFn { dim, log_density }
+}
+
+impl<F> Target for FromFn<F>
+where
+    F: for<'g> Fn(&Scope<'g>, Expr<'g>) -> Expr<'g> + Send + Sync,
+{
+    fn dim(&self) -> usize {
+        self.dim
+    }
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        (self.log_density)(scope, z)
+    }
+}
+
+/// A place, with the target's log density and its gradient there. What is not used costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Point<'g> {
+    /// Where: [rows, dim].
+    pub z: Expr<'g>,
+    /// The log density of each row.
+    pub log_p: Expr<'g>,
+    /// Its gradient: [rows, dim].
+    pub gradient: Expr<'g>,
+}
+
+/// What a step sees of the target: the posterior itself, or a bridge to it.
+pub struct Landscape<'a, 'g> {
+    pub(crate) target: &'a dyn Target,
+    pub(crate) scope: Scope<'g>,
+    /// Bends the posterior's log density towards another one, for annealing.
+    pub(crate) bridge: Option<Bridge<'a, 'g>>,
+}
+
+/// Takes z and log p(x, z) to the log density of a bridge.
+pub(crate) type Bridge<'a, 'g> = Box<dyn Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>> + 'a>;
+
+impl<'g> Landscape<'_, 'g> {
+    /// The log density and its gradient at z.
+    pub fn at(&self, z: Expr<'g>) -> Result<Point<'g>> {
+        let log_p = self.log_density(z)?;
+        // Rows are independent, so the gradient of the sum holds every row's gradient.
+        let gradient = grad(log_p.sum_all(), &[z])?[0];
+        Ok(Point { z, log_p, gradient })
+    }
+
+    /// The log density of each row of z.
+    pub fn log_density(&self, z: Expr<'g>) -> Result<Expr<'g>> {
+        let log_p = evaluate(self.target, &self.scope, z)?;
+        match &self.bridge {
+            Some(bridge) => bridge(z, log_p),
+            None => Ok(log_p),
+        }
+    }
+
+    /// The distribution of one coordinate of z given the others.
+    pub fn conditional(&self, z: Expr<'g>, coordinate: usize) -> Result<Conditional<'g>> {
+        let given = match self.bridge {
+            None => self.target.conditional(&self.scope, z, coordinate),
+            Some(_) => None,
+        };
+        let why = || match self.bridge {
+            None => "has no conditional distributions; implement `Target::conditional`, or use another transition",
+            Some(_) => "is annealed, and a bridge has no known conditional distributions; use another transition",
+        };
+        given.ok_or_else(|| Error::Target { why: format!("it {} than Gibbs or over-relaxation", why()) })
+    }
+}
+
+/// log p(x, z), checked to be one number a row.
+pub(crate) fn evaluate<'g>(target: &dyn Target, scope: &Scope<'g>, z: Expr<'g>) -> Result<Expr<'g>> {
+    let log_p = target.log_density(scope, z);
+    if let Some(error) = log_p.error() {
+        return Err(error.into());
+    }
+    let rows = z.shape().dims()[0];
+    if log_p.shape().dims() != [rows] {
+        let why = format!(
+            "its log density has shape {} for z of shape {}, not one number a row; sum over axis 1",
+            log_p.shape(),
+            z.shape()
+        );
+        return Err(Error::Target { why });
+    }
+    Ok(log_p)
+}

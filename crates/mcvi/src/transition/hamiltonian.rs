@@ -1,0 +1,168 @@
+//! Hamiltonian dynamics: Algorithm 3 of the paper.
+
+use super::{Inverse, Moved, State, StepScope, Transition};
+use crate::density::{Density, Gaussian, Given};
+use crate::error::Result;
+use crate::scope::{Initial, Scope};
+use crate::target::{Landscape, Point};
+use mcvi_expr::Expr;
+use std::sync::Arc;
+
+/// The mass matrix M of the dynamics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mass {
+    /// A mass for each coordinate.
+    Diagonal,
+    /// A full matrix, learned by a factor of its inverse.
+    Full,
+}
+
+/// k leapfrog steps with learned step size and mass, from a drawn momentum.
+#[derive(Clone, Debug)]
+pub struct Hamiltonian {
+    /// Leapfrog steps.
+    pub leapfrogs: usize,
+    /// The mass matrix.
+    pub mass: Mass,
+    /// q(v′|x, z), the distribution of the initial momentum.
+    pub momentum: Arc<dyn Density>,
+    /// r(v|x, z), the inverse model of the final momentum.
+    pub inverse: Inverse,
+}
+
+impl Hamiltonian {
+    /// Diagonal mass, and both momentum distributions linear in z and ∇log p(x, z): the paper's section 3.1.
+    pub fn new(leapfrogs: usize) -> Self {
+        Hamiltonian {
+            leapfrogs,
+            mass: Mass::Diagonal,
+            momentum: Arc::new(Gaussian::linear_in_gradient()),
+            inverse: Inverse::learned(Gaussian::linear_in_gradient()),
+        }
+    }
+
+    /// With another distribution of the initial momentum.
+    pub fn momentum(self, momentum: impl Density + 'static) -> Self {
+        Hamiltonian { momentum: Arc::new(momentum), ..self }
+    }
+
+    /// With another inverse model of the final momentum.
+    pub fn inverse(self, inverse: Inverse) -> Self {
+        Hamiltonian { inverse, ..self }
+    }
+
+    /// With another mass matrix.
+    pub fn mass(self, mass: Mass) -> Self {
+        Hamiltonian { mass, ..self }
+    }
+
+    /// The dynamics with its parameters.
+    pub fn dynamics<'g>(&self, scope: &Scope<'g>) -> Result<Dynamics<'g>> {
+        // A quarter of a period is the most that exchanges z and v; short steps keep the first leapfrogs stable.
+        let step = (1.5 / self.leapfrogs.max(1) as f64).min(0.5);
+        let eps = scope.param("log_step", (), || Initial::new(vec![step.ln()])).exp();
+        let (positions, momenta) = (scope.positions(), scope.momenta());
+        let d = positions.dim();
+        let inverse_mass = match self.mass {
+            Mass::Diagonal => {
+                let start = || momenta.scale.iter().map(|s| 2.0 * s.ln()).collect();
+                let log_mass = scope.param("log_mass", d, || Initial::new(start()));
+                InverseMass::Diagonal((-log_mass).exp())
+            }
+            Mass::Full => {
+                let rates = positions.scale.iter().flat_map(|s| vec![*s; d]).collect();
+                let initial = || Initial::scaled(positions.factor.clone(), rates);
+                let factor = scope.param("inverse_mass_factor", [d, d], initial);
+                InverseMass::Full(factor.tril())
+            }
+        };
+        Ok(Dynamics { eps, inverse_mass, leapfrogs: self.leapfrogs })
+    }
+
+    /// The final momentum's log density under the inverse model.
+    fn log_inverse<'g>(&self, at: &StepScope<'g>, to: Point<'g>, v: Expr<'g>) -> Result<Expr<'g>> {
+        let given = Given::momentum(&at.forward, to, at.data);
+        match &self.inverse {
+            // Run backwards, the dynamics starts with −v.
+            Inverse::Reversed => self.momentum.log_density(&at.forward.child("momentum"), &given, -v),
+            Inverse::Learned(r) => r.log_density(&at.inverse, &given, v),
+        }
+    }
+}
+
+impl Transition for Hamiltonian {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let from = target.at(state.z)?;
+        let dynamics = self.dynamics(&at.forward)?;
+        // Alg. 3, line 4: draw the initial momentum.
+        let given = Given::momentum(&at.forward, from, at.data);
+        let (v0, log_q) = self.momentum.draw(&at.forward.child("momentum"), &given)?;
+        // Line 5: the dynamics keeps volume, so no Jacobian enters.
+        let (to, v) = dynamics.run(target, from, v0)?;
+        // Line 6, without the log p terms.
+        let log_r = self.log_inverse(at, to, v)?;
+        let delta_h = dynamics.energy(to, v) - dynamics.energy(from, v0);
+        Ok(Moved { state: state.at(to.z), log_ratio: log_r - log_q, diagnostics: vec![("delta_h", delta_h)] })
+    }
+}
+
+enum InverseMass<'g> {
+    Diagonal(Expr<'g>),
+    /// Lower triangular L with M⁻¹ = LLᵀ.
+    Full(Expr<'g>),
+}
+
+/// Hamiltonian dynamics with H = ½ vᵀM⁻¹v − log p(x, z), by the leapfrog integrator.
+pub struct Dynamics<'g> {
+    eps: Expr<'g>,
+    inverse_mass: InverseMass<'g>,
+    leapfrogs: usize,
+}
+
+impl<'g> Dynamics<'g> {
+    /// Diagonal masses and a step size, as numbers.
+    pub fn fixed(scope: &Scope<'g>, step: Expr<'g>, mass: &[f64], leapfrogs: usize) -> Self {
+        let inverse: Vec<f64> = mass.iter().map(|m| m.recip()).collect();
+        Dynamics { eps: step, inverse_mass: InverseMass::Diagonal(scope.vector(&inverse)), leapfrogs }
+    }
+
+    /// Follow the dynamics. The last gradient of a leapfrog is the first of the next, so k cost k + 1 gradients.
+    pub fn run(&self, target: &Landscape<'_, 'g>, from: Point<'g>, v: Expr<'g>) -> Result<(Point<'g>, Expr<'g>)> {
+        if self.leapfrogs == 0 {
+            return Ok((from, v));
+        }
+        let half = self.eps * 0.5;
+        let mut at = from;
+        let mut v = v + half * at.gradient;
+        for i in 1..=self.leapfrogs {
+            at = target.at(at.z + self.velocity(v, self.eps))?;
+            // The half kick that ends one leapfrog and the one that starts the next are joined.
+            v = v + if i < self.leapfrogs { self.eps } else { half } * at.gradient;
+        }
+        Ok((at, v))
+    }
+
+    /// Follow the dynamics backwards.
+    pub fn reverse(&self, target: &Landscape<'_, 'g>, from: Point<'g>, v: Expr<'g>) -> Result<(Point<'g>, Expr<'g>)> {
+        let (to, v) = self.run(target, from, -v)?;
+        Ok((to, -v))
+    }
+
+    /// M⁻¹v times a factor.
+    fn velocity(&self, v: Expr<'g>, factor: Expr<'g>) -> Expr<'g> {
+        match self.inverse_mass {
+            InverseMass::Diagonal(inverse) => factor * inverse * v,
+            InverseMass::Full(l) => v.matmul(l).matmul(l.t()) * factor,
+        }
+    }
+
+    /// H(z, v) of each row.
+    pub fn energy(&self, at: Point<'g>, v: Expr<'g>) -> Expr<'g> {
+        let kinetic = match self.inverse_mass {
+            InverseMass::Diagonal(inverse) => v.square() * inverse,
+            InverseMass::Full(l) => v.matmul(l).square(),
+        };
+        kinetic.sum(&[1]) * 0.5 - at.log_p
+    }
+}
+

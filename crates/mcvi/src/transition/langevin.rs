@@ -1,0 +1,26 @@
+//! Langevin dynamics without accept/reject: a step along the gradient with noise, inverted by a learned density.
+
+use super::{Drift, Inverse, Moved, State, StepScope, Transition};
+use crate::density::{Density, Given};
+use crate::error::Result;
+use crate::target::Landscape;
+
+/// zₜ ~ N(zₜ₋₁ + ½s² ∇log p(x, zₜ₋₁), s²), s learned for each coordinate.
+#[derive(Clone, Debug)]
+pub struct Langevin {
+    /// The inverse model r(zₜ₋₁|x, zₜ).
+    pub inverse: Inverse,
+}
+
+impl Transition for Langevin {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let from = target.at(state.z)?;
+        let (z, log_q) = Drift.draw(&at.forward, &Given::position(&at.forward, from, at.data))?;
+        let back = Given::position(&at.forward, target.at(z)?, at.data);
+        let log_r = match &self.inverse {
+            Inverse::Reversed => Drift.log_density(&at.forward, &back, state.z)?,
+            Inverse::Learned(r) => r.log_density(&at.inverse, &back, state.z)?,
+        };
+        Ok(Moved { state: state.at(z), log_ratio: log_r - log_q, diagnostics: vec![] })
+    }
+}

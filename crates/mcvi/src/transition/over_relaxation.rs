@@ -1,0 +1,40 @@
+//! Adler's over-relaxation: Gibbs sampling that overshoots the conditional mean by a learned amount.
+
+use super::gibbs::{Draw, log_normal, sweep};
+use super::{Inverse, Moved, State, StepScope, Transition};
+use crate::error::{Error, Result};
+use crate::scope::Initial;
+use crate::target::{Conditional, Landscape};
+
+/// One sweep of zⁱ ~ N(μᵢ + α(zⁱ − μᵢ), σᵢ²(1 − α²)), |α| < 1 learned. At α = 0 it is Gibbs sampling.
+#[derive(Clone, Debug)]
+pub struct OverRelaxation {
+    /// The inverse model r(zₜ₋₁|x, zₜ).
+    pub inverse: Inverse,
+}
+
+impl OverRelaxation {
+    /// The name of the parameter that α is the hyperbolic tangent of.
+    pub const PARAMETER: &'static str = "atanh_alpha";
+}
+
+impl Transition for OverRelaxation {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let alpha = at.forward.param(Self::PARAMETER, (), || Initial::new(vec![0.0])).tanh();
+        let keep = (1.0 - alpha.square()).sqrt();
+        sweep(at, state, target, &self.inverse, |conditional, old, draw| {
+            let Conditional::Gaussian { mean, sd } = conditional else {
+                let why = "over-relaxation needs Gaussian conditional distributions; use Gibbs".to_owned();
+                return Err(Error::Target { why });
+            };
+            let (mean, sd) = (mean + alpha * (old - mean), sd * keep);
+            Ok(match draw {
+                Draw::Fresh => {
+                    let e = at.forward.normal(mean.shape());
+                    (mean + sd * e, log_normal(e, sd))
+                }
+                Draw::Known(x) => (x, log_normal((x - mean) / sd, sd)),
+            })
+        })
+    }
+}
