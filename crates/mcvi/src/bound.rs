@@ -81,9 +81,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
             let last = &visits[visits.len() - 1];
             (average(&last.state, log_p(last.state.z)? + last.log_ratio, scope.rows()), last.state.z)
         }
-        Iterates::Mixture { last, indicator } => {
-            mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?
-        }
+        Iterates::Mixture { last, indicator } => mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?,
     };
     // NaN counts as −∞.
     let bound = bound.eq(bound).select(bound, f64::NEG_INFINITY);

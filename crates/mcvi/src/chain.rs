@@ -103,12 +103,7 @@ impl Chain {
 
     /// The initial distribution alone.
     pub(crate) fn initial_alone(&self) -> Self {
-        Chain {
-            initial: self.initial.clone(),
-            steps: vec![],
-            iterates: Iterates::Last,
-            annealing: Annealing::Off,
-        }
+        Chain { initial: self.initial.clone(), steps: vec![], iterates: Iterates::Last, annealing: Annealing::Off }
     }
 
     /// The number of steps T.

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::fit::Objective;
 use crate::params::Params;
 use crate::scope::{Choices, Scope, write};
-use mcvi_expr::{Graph, Program, Run, grad};
+use mcvi_expr::{Graph, Program, Run};
 
 /// Rows of one evaluation.
 const ROWS: usize = 1000;
@@ -99,31 +99,6 @@ impl Approximation {
     }
 }
 
-impl Approximation {
-    /// The bound over `draws` draws and its gradient in everything learned, by name, with choices averaged over.
-    pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, Vec<(String, Vec<f64>)>)> {
-        let Approximation { target, chain, start, params } = self;
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, draws, target.dtype(), Choices::Average, start, params)?;
-        let bound = lower_bound(target.as_ref(), chain, &scope)?.bound.mean_all();
-        scope.finish()?;
-        let learned = scope.learned();
-        let gradients = grad(bound, &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
-        let mut program = graph.program().seed(seed).output("bound", bound);
-        for ((name, ..), gradient) in learned.iter().zip(&gradients) {
-            program = program.output(&format!("gradient of {name}"), *gradient);
-        }
-        let mut program = program.compile()?;
-        program.run(1)?;
-        let value = program.output("bound")?.to_f64()[0];
-        let gradients = learned.into_iter().map(|(name, ..)| {
-            let gradient = program.output(&format!("gradient of {name}"))?.to_f64();
-            Ok((name, gradient))
-        });
-        Ok((value, gradients.collect::<Result<_>>()?))
-    }
-}
-
 impl Draws {
     fn empty(diagnostics: &[Vec<(&'static str, mcvi_expr::Expr<'_>)>]) -> Self {
         let names = |step: &Vec<(&'static str, _)>| step.iter().map(|(n, _)| ((*n).to_owned(), vec![])).collect();
@@ -162,10 +137,7 @@ impl Draws {
             pareto_k: psis(&self.log_weights).k,
             r2_path: r_squared(&self.log_p, &log_q),
             steps: self.steps.iter().map(|s| mean(s)).collect(),
-            delta_h: energies
-                .iter()
-                .map(|h| h.map(|h| average(&h.iter().map(|x| x.abs()).collect())))
-                .collect(),
+            delta_h: energies.iter().map(|h| h.map(|h| average(&h.iter().map(|x| x.abs()).collect()))).collect(),
             accept: find("accept").into_iter().map(|a| a.map(average)).collect(),
             diverged,
             lost: zero_weights(&self.log_weights),

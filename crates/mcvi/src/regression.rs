@@ -47,9 +47,8 @@ impl Regression {
         lower_bound(target.as_ref(), chain, &scope)?;
         scope.finish()?;
         let observations = scope.observations();
-        let learned = |o: &Observation<'_>, name: &str| {
-            params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned)
-        };
+        let learned =
+            |o: &Observation<'_>, name: &str| params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned);
         let (mut program, mut asked) = (graph.program().seed(seed), vec![]);
         for o in observations.iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
             let i = asked.len();
@@ -130,10 +129,7 @@ impl Sample {
         let x = DMatrix::from_fn(n, k, |i, j| (self.x[i][j] - x_mean[j]) / x_sd[j]);
         let y = DMatrix::from_fn(n, d, |i, j| (self.y[i][j] - y_mean[j]) / y_sd[j]);
         // Features may be collinear: z and the gradient of a Gaussian are. Directions without variance get no weight.
-        let eigen = SymmetricEigen::new(x.transpose() * &x / n as f64);
-        let inverse = eigen.eigenvalues.map(|l| if l > 1e-9 { l.recip() } else { 0.0 });
-        let v = &eigen.eigenvectors;
-        let b = v * DMatrix::from_diagonal(&inverse) * v.transpose() * (x.transpose() * &y / n as f64);
+        let b = pseudo_inverse(x.transpose() * &x / n as f64) * (x.transpose() * &y / n as f64);
         let residuals = y - &x * &b;
         let covariance = residuals.transpose() * &residuals / n as f64;
         // A deterministic relation would make r a point mass; keep a trace of width.
@@ -158,15 +154,25 @@ impl Sample {
             let floor = if i == j { floor } else { 0.0 };
             covariance[(i, j)] + floor
         });
-        let factor = scaled.cholesky().map_or_else(
-            || DMatrix::from_diagonal(&DVector::from_fn(d, |i, _| sd[i] / y_sd[i])),
-            |c| c.l(),
-        );
+        let factor = scaled
+            .cholesky()
+            .map_or_else(|| DMatrix::from_diagonal(&DVector::from_fn(d, |i, _| sd[i] / y_sd[i])), |c| c.l());
         let lower = |i: usize, j: usize| factor[(i, j)] * y_sd[i];
         set(params, path, "log_sd", (0..d).map(|i| lower(i, i).ln()).collect(), vec![1.0; d])?;
         let values = (0..d * d).map(|c| lower(c / d, c % d)).collect();
         set(params, path, "lower", values, (0..d * d).map(|c| lower(c / d, c / d)).collect())
     }
+}
+
+/// The inverse of a symmetric matrix, zero along directions it (nearly) maps to zero.
+fn pseudo_inverse(matrix: DMatrix<f64>) -> DMatrix<f64> {
+    if matrix.is_empty() {
+        return matrix;
+    }
+    let eigen = SymmetricEigen::new(matrix);
+    let inverse = eigen.eigenvalues.map(|l| if l > 1e-9 { l.recip() } else { 0.0 });
+    let v = &eigen.eigenvectors;
+    v * DMatrix::from_diagonal(&inverse) * v.transpose()
 }
 
 /// Mean and standard deviation of each column; those of constants count as their rounding.

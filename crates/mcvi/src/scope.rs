@@ -231,12 +231,7 @@ impl<'g> Scope<'g> {
         self.build.packed.ok_or_else(|| Error::Params { why: "none is learned".to_owned() })
     }
 
-    pub(crate) fn observe(
-        &self,
-        features: Vec<(&'static str, Expr<'g>)>,
-        value: Expr<'g>,
-        weight: Option<Expr<'g>>,
-    ) {
+    pub(crate) fn observe(&self, features: Vec<(&'static str, Expr<'g>)>, value: Expr<'g>, weight: Option<Expr<'g>>) {
         let path = self.path.clone();
         self.build.observations.borrow_mut().push(Observation { path, features, value, weight });
     }

@@ -99,10 +99,10 @@ fn units(center: Vec<f64>, covariance: &DMatrix<f64>) -> Units {
     let (precision, _) = positive_inverse(covariance.clone());
     let scale = (0..d).map(|i| covariance[(i, i)].sqrt()).collect();
     let conditional = (0..d).map(|i| precision[(i, i)].sqrt().recip()).collect();
-    let lower = covariance.clone().cholesky().map_or_else(
-        || DMatrix::from_diagonal(&covariance.diagonal().map(f64::sqrt)),
-        |factor| factor.l(),
-    );
+    let lower = covariance
+        .clone()
+        .cholesky()
+        .map_or_else(|| DMatrix::from_diagonal(&covariance.diagonal().map(f64::sqrt)), |factor| factor.l());
     let factor = (0..d * d).map(|i| lower[(i / d, i % d)]).collect();
     Units { center, scale, conditional, factor }
 }

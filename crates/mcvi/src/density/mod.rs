@@ -70,14 +70,7 @@ impl Units {
 impl<'g> Given<'g> {
     /// What q(z₀|x) is given: the observations, and positions as values.
     pub fn nothing(scope: &Scope<'g>, data: Option<Expr<'g>>) -> Self {
-        Given {
-            rows: scope.rows(),
-            point: None,
-            data,
-            more: None,
-            units: scope.positions(),
-            weight: None,
-        }
+        Given { rows: scope.rows(), point: None, data, more: None, units: scope.positions(), weight: None }
     }
 
     /// What a density over positions is given.

@@ -66,8 +66,7 @@ impl Predictor {
                 for f in features(scope, given, *inputs)? {
                     let rate = f.scale.iter().flat_map(|i| scale.iter().map(move |o| o / i)).collect();
                     let zeros = vec![0.0; f.scale.len() * outputs];
-                    let coefficients =
-                        scope.param(f.name, [f.scale.len(), outputs], || Initial::scaled(zeros, rate));
+                    let coefficients = scope.param(f.name, [f.scale.len(), outputs], || Initial::scaled(zeros, rate));
                     sum = f.value.matmul(coefficients) + sum;
                 }
                 Ok(sum)
@@ -113,7 +112,11 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
     };
     if inputs.position {
         let at = given.point.ok_or_else(nowhere)?;
-        found.push(Feature { name: "z", value: at.z - scope.vector(&positions.center), scale: positions.scale.clone() });
+        found.push(Feature {
+            name: "z",
+            value: at.z - scope.vector(&positions.center),
+            scale: positions.scale.clone(),
+        });
     }
     if inputs.gradient {
         // A gradient has the units of a momentum.

@@ -147,9 +147,22 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
             rescues: 0,
         };
         let (like, best) = (approximation.params.clone(), approximation.params.clone());
-        let mut made =
-            Fit { settings, observe, training, compared, regression, like, best, best_bounds, report, begun, averaged: 0 };
-        if let Some(start) = profile::profile(approximation, settings)? {
+        let mut made = Fit {
+            settings,
+            observe,
+            training,
+            compared,
+            regression,
+            like,
+            best,
+            best_bounds,
+            report,
+            begun,
+            averaged: 0,
+        };
+        if settings.warm_start
+            && let Some(start) = profile::profile(approximation, settings)?
+        {
             made.consider(start)?;
             made.training.set(&made.best)?;
         }
@@ -284,9 +297,7 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
     fn scheduled(&mut self) -> Result<Ending> {
         let Settings { schedule, iterations, rate, .. } = *self.settings;
         let at = move |t: usize| match schedule {
-            Schedule::Cosine => {
-                rate * 0.5 * (1.0 + (std::f64::consts::PI * t as f64 / iterations as f64).cos())
-            }
+            Schedule::Cosine => rate * 0.5 * (1.0 + (std::f64::consts::PI * t as f64 / iterations as f64).cos()),
             Schedule::Halving(every) => rate * 0.5f64.powf(t as f64 / every as f64),
             Schedule::Constant | Schedule::Automatic => rate,
         };

@@ -30,6 +30,8 @@ pub enum Schedule {
 pub struct Settings {
     /// What is maximised.
     pub objective: Objective,
+    /// Before the first iteration, improve the start over a fixed sample where the inverse models are regressions.
+    pub warm_start: bool,
     /// Draws for each gradient.
     pub draws: usize,
     /// The optimiser.
@@ -56,6 +58,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             objective: Objective::Bound,
+            warm_start: true,
             draws: 16,
             optimiser: Optimiser::default(),
             rate: 0.03,

@@ -88,10 +88,8 @@ pub fn exact_bound(target: &BivariateGaussian, sweeps: usize, alpha: f64) -> f64
     let (diagonal, off) = target.precision();
     let (pull, variance) = (-off / diagonal, (1.0 - alpha * alpha) / diagonal);
     // zⁱ ← (1 − α) · pull · z^{other} + α zⁱ + noise, for each coordinate in turn.
-    let updates = [
-        Matrix2::new(alpha, (1.0 - alpha) * pull, 0.0, 1.0),
-        Matrix2::new(1.0, 0.0, (1.0 - alpha) * pull, alpha),
-    ];
+    let updates =
+        [Matrix2::new(alpha, (1.0 - alpha) * pull, 0.0, 1.0), Matrix2::new(1.0, 0.0, (1.0 - alpha) * pull, alpha)];
     let mut mean = Vector2::new(START, START);
     let mut covariance = Matrix2::identity() * (START_SD * START_SD);
     for _ in 0..sweeps {
@@ -121,4 +119,3 @@ pub fn best_alpha(target: &BivariateGaussian, sweeps: usize) -> (f64, f64) {
     let alpha = 0.5 * (low + high);
     (alpha, bound(alpha))
 }
-

@@ -1,7 +1,10 @@
 //! Section 3.1: a beta-binomial model for deaths from stomach cancer in 20 cities of Missouri.
 
+use crate::chain::Chain;
+use crate::density::Gaussian;
 use crate::scope::Scope;
 use crate::target::Target;
+use crate::transition::{Hamiltonian, Inverse};
 use mcvi_expr::{DType, Expr};
 
 /// Deaths in each city.
@@ -37,4 +40,30 @@ impl Target for StomachCancer {
     fn dtype(&self) -> DType {
         DType::F64
     }
+}
+
+/// How the means of q(v′|z₀) and r(v|z_T) are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Momentum {
+    /// Linear in z and ∇log p(x, z).
+    Linear,
+    /// Constants: the section's "even simpler parameterizations".
+    Constant,
+}
+
+/// The section's approximation: a diagonal Gaussian, and one Hamiltonian step unless there are no leapfrogs. The step
+/// is also returned by itself.
+pub fn chain(leapfrogs: usize, momentum: Momentum) -> (Chain, Option<Hamiltonian>) {
+    let chain = Chain::new(Gaussian::diagonal());
+    if leapfrogs == 0 {
+        return (chain, None);
+    }
+    let step = match momentum {
+        Momentum::Linear => Hamiltonian::new(leapfrogs),
+        Momentum::Constant => {
+            let step = Hamiltonian::new(leapfrogs).momentum(Gaussian::diagonal());
+            step.inverse(Inverse::learned(Gaussian::diagonal()))
+        }
+    };
+    (chain.step(step.clone()), Some(step))
 }

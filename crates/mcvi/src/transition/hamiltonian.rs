@@ -165,4 +165,3 @@ impl<'g> Dynamics<'g> {
         kinetic.sum(&[1]) * 0.5 - at.log_p
     }
 }
-

@@ -232,10 +232,8 @@ impl Transition for MetropolisHastings {
                 let both = |yes: Expr<'g>, no: Expr<'g>| graph.concat(&[yes, no], 0);
                 let before = |log: Expr<'g>| state.log_weight.map_or(log, |w| w + log);
                 let log_weight = Some(both(before(odds.log_accept), before(odds.log_reject)));
-                let log_ratio = both(
-                    log_yes - step.log_forward - odds.log_accept,
-                    log_no - step.log_forward - odds.log_reject,
-                );
+                let log_ratio =
+                    both(log_yes - step.log_forward - odds.log_accept, log_no - step.log_forward - odds.log_reject);
                 let state = State { z: both(step.to.z, step.from.z), paths, log_weight, ..state };
                 let diagnostics = diagnostics.into_iter().map(|(name, x)| (name, both(x, x))).collect();
                 Ok(Moved { state, log_ratio, diagnostics })

@@ -1,0 +1,66 @@
+//! The gradient of the bound by itself: its value, and how much it varies.
+
+use crate::approximation::Approximation;
+use crate::bound::lower_bound;
+use crate::error::Result;
+use crate::params::Param;
+use crate::scope::{Choices, Scope};
+use mcvi_expr::{Graph, Program, Run, grad};
+
+/// How much the stochastic gradient of one parameter varies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GradientSpread {
+    /// The parameter.
+    pub name: String,
+    /// The mean of each element's gradient, in units of the parameter's scale.
+    pub mean: Vec<f64>,
+    /// Its variance from iteration to iteration.
+    pub variance: Vec<f64>,
+}
+
+impl Approximation {
+    /// The bound over `draws` draws and its gradient in everything learned, by name, with choices averaged over.
+    pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, Vec<(String, Vec<f64>)>)> {
+        let (mut program, learned) = self.gradient_program(draws, seed)?;
+        program.run(1)?;
+        let value = program.output("bound")?.to_f64()[0];
+        let gradients = learned.into_iter().map(|(name, _)| {
+            let gradient = program.output(&name)?.to_f64();
+            Ok((name, gradient))
+        });
+        Ok((value, gradients.collect::<Result<_>>()?))
+    }
+
+    /// How much the gradient of the bound over `draws` draws varies, from `samples` samples of it.
+    pub fn gradient_spread(&self, draws: usize, samples: usize, seed: u64) -> Result<Vec<GradientSpread>> {
+        let (mut program, learned) = self.gradient_program(draws, seed)?;
+        let run = learned.iter().fold(Run::steps(samples), |run, (name, _)| run.record(name));
+        let recorded = program.execute(&run)?;
+        let n = samples as f64;
+        let spread = learned.iter().zip(recorded).map(|((name, param), samples)| {
+            let (samples, width) = (samples.to_f64(), param.scale.len());
+            let column = |j: usize| samples[j..].iter().step_by(width).map(move |g| g * param.scale[j]);
+            let mean: Vec<f64> = (0..width).map(|j| column(j).sum::<f64>() / n).collect();
+            let variance = |j: usize| column(j).map(|g| (g - mean[j]).powi(2)).sum::<f64>() / (n - 1.0);
+            let variance = (0..width).map(variance).collect();
+            GradientSpread { name: name.clone(), mean, variance }
+        });
+        Ok(spread.collect())
+    }
+
+    /// The bound, and under each learned parameter's name its gradient.
+    fn gradient_program(&self, draws: usize, seed: u64) -> Result<(Program, Vec<(String, Param)>)> {
+        let Approximation { target, chain, start, params } = self;
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, draws, target.dtype(), Choices::Average, start, params)?;
+        let bound = lower_bound(target.as_ref(), chain, &scope)?.bound.mean_all();
+        scope.finish()?;
+        let learned = scope.learned();
+        let gradients = grad(bound, &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
+        let mut program = graph.program().seed(seed).output("bound", bound);
+        for ((name, ..), gradient) in learned.iter().zip(&gradients) {
+            program = program.output(name, *gradient);
+        }
+        Ok((program.compile()?, learned.into_iter().map(|(name, param, _)| (name, param)).collect()))
+    }
+}

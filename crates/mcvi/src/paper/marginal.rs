@@ -1,0 +1,218 @@
+//! The exact distribution of z_T after one Hamiltonian step in two dimensions, by numerical integration.
+//!
+//! The dynamics keeps volume, so q(z_T, v_T) = q₀(z₀) q(v′|z₀) at the inverse image (z₀, v′) of (z_T, v_T). Integrated over
+//! v_T it is the density of z_T, from which KL and R² follow without Monte Carlo error, and the gap of the inverse model
+//! on its own. Integrands are smooth and vanish at the edges, so sums over a regular grid converge very fast.
+
+use crate::approximation::Approximation;
+use crate::density::Given;
+use crate::error::{Error, Result};
+use crate::scope::{Choices, Scope};
+use crate::target::Landscape;
+use crate::transition::{Hamiltonian, Inverse};
+use mcvi_expr::{Array, DType, Graph, Program, grad};
+
+/// Momenta on either side of the inverse model's mean, and their distance in its standard deviations.
+const REACH: i32 = 13;
+const SPACING: f64 = 0.5;
+/// Points of the grid of positions along each axis.
+const ACROSS: usize = 50;
+/// Positions evaluated in one go.
+const AT_ONCE: usize = 10;
+
+/// Log densities on a regular grid of positions.
+#[derive(Clone, Debug)]
+pub struct Marginal {
+    /// First coordinates.
+    pub x: Vec<f64>,
+    /// Second coordinates.
+    pub y: Vec<f64>,
+    /// log q(z_T) at every (x, y), y by y.
+    pub log_q: Vec<f64>,
+    /// log p(x, z) there.
+    pub log_p: Vec<f64>,
+    /// The share of q the grid holds: 1 but for the error of integration.
+    pub mass: f64,
+    /// KL(q(z_T) ‖ p).
+    pub kl: f64,
+    /// E KL[q(v|z_T) ‖ r(v|z_T)], what the inverse model costs.
+    pub r_gap: f64,
+    /// R² of Salimans & Knowles (2013) with the exact q(z_T).
+    pub r2: f64,
+}
+
+/// Integrate. `step` is the chain's one step, or none if it has none; `log_evidence` is log p(x).
+pub fn marginal(
+    approximation: &Approximation,
+    step: Option<&Hamiltonian>,
+    log_evidence: f64,
+    seed: u64,
+) -> Result<Marginal> {
+    if approximation.target.dim() != 2 || approximation.chain.len() != usize::from(step.is_some()) {
+        let why = "numerical integration is for two dimensions and at most one Hamiltonian step".to_owned();
+        return Err(Error::Setting { what: "marginal", why });
+    }
+    let (x, y) = grid(approximation, seed)?;
+    let places: Vec<[f64; 2]> = y.iter().flat_map(|&y| x.iter().map(move |&x| [x, y])).collect();
+    let cell = (x[1] - x[0]) * (y[1] - y[0]);
+    let at = match step {
+        None => at_start(approximation, &places)?,
+        Some(step) => after_step(approximation, step, &places)?,
+    };
+
+    let weight = |a: &At| (a.log_q + cell.ln()).exp();
+    let mass: f64 = at.iter().map(weight).sum();
+    let expect = |f: &dyn Fn(&At) -> f64| {
+        // Where q vanishes nothing is expected, whatever f is.
+        at.iter().filter(|a| weight(a) > 0.0).map(|a| weight(a) * f(a)).sum::<f64>() / mass
+    };
+    let variance = |f: &dyn Fn(&At) -> f64| {
+        let mean = expect(f);
+        expect(&|a| (f(a) - mean).powi(2))
+    };
+    Ok(Marginal {
+        kl: expect(&|a| a.log_q - a.log_p) + log_evidence,
+        r_gap: expect(&|a| a.r_gap),
+        r2: 1.0 - variance(&|a| a.log_p - a.log_q) / variance(&|a| a.log_p),
+        mass,
+        log_q: at.iter().map(|a| a.log_q).collect(),
+        log_p: at.iter().map(|a| a.log_p).collect(),
+        x,
+        y,
+    })
+}
+
+/// What is known at one position.
+struct At {
+    log_q: f64,
+    log_p: f64,
+    /// KL[q(v|z) ‖ r(v|z)].
+    r_gap: f64,
+}
+
+/// A grid that holds all draws with room to spare.
+fn grid(approximation: &Approximation, seed: u64) -> Result<(Vec<f64>, Vec<f64>)> {
+    let draws = approximation.draw(20_000, seed)?;
+    let axis = |i: usize| -> Result<Vec<f64>> {
+        let (low, high) =
+            draws.z.iter().map(|z| z[i]).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), z| (l.min(z), h.max(z)));
+        let room = 0.15 * (high - low);
+        if !room.is_finite() || room == 0.0 {
+            return Err(Error::Fit { why: "some draws are not finite: there is no marginal to integrate".to_owned() });
+        }
+        let (low, high) = (low - room, high + room);
+        Ok((0..ACROSS).map(|k| low + (high - low) * k as f64 / (ACROSS - 1) as f64).collect())
+    };
+    Ok((axis(0)?, axis(1)?))
+}
+
+/// Without a step, q(z₀) itself.
+fn at_start(approximation: &Approximation, places: &[[f64; 2]]) -> Result<Vec<At>> {
+    let Approximation { target, chain, start, params } = approximation;
+    let graph = Graph::new();
+    let scope = Scope::new(&graph, places.len(), DType::F64, Choices::Sample, start, params)?;
+    let z = graph.literal(Array::new([places.len(), 2], places.concat())?);
+    let log_p = crate::target::evaluate(target.as_ref(), &scope.child("target"), z)?;
+    let q0 = scope.child("q0");
+    let log_q = chain.initial.log_density(&q0, &Given::nothing(&q0, None), z)?;
+    let mut program = graph.program().output("log_p", log_p).output("log_q", log_q).compile()?;
+    program.run(1)?;
+    let (p, q) = (program.output("log_p")?.to_f64(), program.output("log_q")?.to_f64());
+    Ok(p.into_iter().zip(q).map(|(log_p, log_q)| At { log_q, log_p, r_gap: 0.0 }).collect())
+}
+
+/// After the step, momenta integrated out.
+fn after_step(approximation: &Approximation, step: &Hamiltonian, places: &[[f64; 2]]) -> Result<Vec<At>> {
+    let units: Vec<[f64; 2]> = (-REACH..=REACH)
+        .flat_map(|i| (-REACH..=REACH).map(move |j| [f64::from(i) * SPACING, f64::from(j) * SPACING]))
+        .collect();
+    let mut frames = Evaluation::new(approximation, step, places.len(), true)?;
+    frames.run(&places.concat(), &vec![0.0; 2 * places.len()])?;
+    let (log_p, mean, sd) = (frames.read("log_p")?, frames.read("mean")?, frames.read("sd")?);
+    let mut joint = Evaluation::new(approximation, step, AT_ONCE * units.len(), false)?;
+    let mut found = vec![];
+    for first in (0..places.len()).step_by(AT_ONCE) {
+        // The last batch is filled up with copies.
+        let batch: Vec<usize> = (first..first + AT_ONCE).map(|i| i.min(places.len() - 1)).collect();
+        let z: Vec<f64> = batch.iter().flat_map(|&i| places[i].repeat(units.len())).collect();
+        let momentum = |i: usize, u: &[f64; 2]| [0, 1].map(|k| mean[2 * i + k] + sd[2 * i + k] * u[k]);
+        let v: Vec<f64> = batch.iter().flat_map(|&i| units.iter().flat_map(move |u| momentum(i, u))).collect();
+        joint.run(&z, &v)?;
+        let (log_joint, log_r) = (joint.read("joint")?, joint.read("log_r")?);
+        for (b, &i) in batch.iter().enumerate().take(places.len() - first) {
+            let rows = b * units.len()..(b + 1) * units.len();
+            let cell = (SPACING * SPACING * sd[2 * i] * sd[2 * i + 1]).ln();
+            found.push(integrate(&log_joint[rows.clone()], &log_r[rows], cell, log_p[i]));
+        }
+    }
+    Ok(found)
+}
+
+/// Integrate q(z, v) over v at one z; every cell of v has the log area given.
+fn integrate(log_joint: &[f64], log_r: &[f64], log_cell: f64, log_p: f64) -> At {
+    let top = log_joint.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if top == f64::NEG_INFINITY || !top.is_finite() {
+        return At { log_q: f64::NEG_INFINITY, log_p, r_gap: 0.0 };
+    }
+    let weights: Vec<f64> =
+        log_joint.iter().map(|l| (l - top).exp()).map(|w| if w.is_nan() { 0.0 } else { w }).collect();
+    let total: f64 = weights.iter().sum();
+    let log_q = top + total.ln() + log_cell;
+    let terms = weights.iter().zip(log_joint).zip(log_r).filter(|((w, _), _)| **w > 0.0);
+    let r_gap = terms.map(|((w, joint), r)| w / total * (joint - log_q - r)).sum();
+    At { log_q, log_p, r_gap }
+}
+
+/// log q(z, v) by the inverse image, and the inverse model, compiled over some rows.
+struct Evaluation {
+    program: Program,
+    rows: usize,
+}
+
+impl Evaluation {
+    /// `frames` asks for log p and the inverse model's mean and standard deviations instead.
+    fn new(approximation: &Approximation, step: &Hamiltonian, rows: usize, frames: bool) -> Result<Self> {
+        let Approximation { target, chain, start, params } = approximation;
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, rows, DType::F64, Choices::Sample, start, params)?;
+        let (z, v) = (graph.input("z", DType::F64, [rows, 2]), graph.input("v", DType::F64, [rows, 2]));
+        let names = &chain.steps[0];
+        let (forward, inverse) = (scope.child(&names.forward), scope.child(&names.inverse));
+        let landscape = Landscape { target: target.as_ref(), scope: scope.child("target"), bridge: None };
+        let at = landscape.at(z)?;
+        let log_r = match &step.inverse {
+            Inverse::Learned(r) => r.log_density(&inverse, &Given::momentum(&scope, at, None), v)?,
+            Inverse::Reversed => {
+                step.momentum.log_density(&forward.child("momentum"), &Given::momentum(&scope, at, None), -v)?
+            }
+        };
+        let program = if frames {
+            // log r is quadratic in v: its derivatives at zero give the mean and the standard deviations.
+            let slope = grad(log_r.sum_all(), &[v])?[0];
+            let curvature = grad(slope.sum_all(), &[v])?[0];
+            let variance = -curvature.recip();
+            let program = graph.program().output("log_p", at.log_p).output("mean", slope * variance);
+            program.output("sd", variance.sqrt())
+        } else {
+            let (from, v0) = step.dynamics(&forward)?.reverse(&landscape, at, v)?;
+            let q0 = scope.child("q0");
+            let log_q0 = chain.initial.log_density(&q0, &Given::nothing(&q0, None), from.z)?;
+            let given = Given::momentum(&scope, from, None);
+            let log_qv = step.momentum.log_density(&forward.child("momentum"), &given, v0)?;
+            graph.program().output("joint", log_q0 + log_qv).output("log_r", log_r)
+        };
+        scope.finish()?;
+        Ok(Evaluation { program: program.compile()?, rows })
+    }
+
+    fn run(&mut self, z: &[f64], v: &[f64]) -> Result<()> {
+        self.program.write("z", &Array::new([self.rows, 2], z.to_vec())?)?;
+        // Where nothing depends on v it is not there to be written, and is ignored.
+        self.program.write("v", &Array::new([self.rows, 2], v.to_vec())?)?;
+        Ok(self.program.run(1)?)
+    }
+
+    fn read(&mut self, name: &str) -> Result<Vec<f64>> {
+        Ok(self.program.output(name)?.to_f64())
+    }
+}
