@@ -7,6 +7,9 @@ use crate::params::Param;
 use crate::scope::{Choices, Scope};
 use mcvi_expr::{Graph, Program, Run, grad};
 
+/// Values by name.
+pub type NamedValues = Vec<(String, Vec<f64>)>;
+
 /// How much the stochastic gradient of one parameter varies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GradientSpread {
@@ -20,7 +23,7 @@ pub struct GradientSpread {
 
 impl Approximation {
     /// The bound over `draws` draws and its gradient in everything learned, by name, with choices averaged over.
-    pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, Vec<(String, Vec<f64>)>)> {
+    pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, NamedValues)> {
         let (mut program, learned) = self.gradient_program(draws, seed)?;
         program.run(1)?;
         let value = program.output("bound")?.to_f64()[0];

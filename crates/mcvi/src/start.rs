@@ -167,6 +167,18 @@ impl Values {
     }
 }
 
+/// log p(x, z) at some places.
+pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>> {
+    let d = target.dim();
+    if places.is_empty() || places.iter().any(|z| z.len() != d) {
+        let why = format!("needs at least one place, and {d} coordinates for each");
+        return Err(Error::Setting { what: "log density", why });
+    }
+    let mut values = Values::new(target, &Params::default(), places.len())?;
+    values.run(&places.concat(), &vec![0.0; places.len() * d])?;
+    Ok(values.program.output("log_p")?.to_f64())
+}
+
 /// The negative matrix of second derivatives.
 fn precision(target: &dyn Target, params: &Params, z: &[f64]) -> Result<DMatrix<f64>> {
     let d = z.len();

@@ -1,0 +1,5 @@
+//! The command `mcvi`.
+
+fn main() -> std::process::ExitCode {
+    mcvi_cli::main()
+}

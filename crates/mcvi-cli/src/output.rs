@@ -1,0 +1,97 @@
+//! Where results go: the terminal or JSON, and a folder of figures.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Options every subcommand takes.
+#[derive(Args, Clone)]
+pub struct Common {
+    /// Folder for figures and results.json; made if it is not there. [default: mcvi-out, with --json none]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The seed of all draws: the same seed gives the same results.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads to use. Results do not depend on it. [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Common {
+    /// Threads to use.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
+
+    /// The folder for results, made and found writable before any work is done. None where none is wanted.
+    pub fn folder(&self) -> Result<Option<Folder>> {
+        let path = match (&self.out, self.json) {
+            (Some(path), _) => path.clone(),
+            (None, true) => return Ok(None),
+            (None, false) => PathBuf::from("mcvi-out"),
+        };
+        let cannot = || format!("cannot write to the folder {}; choose another with --out", path.display());
+        std::fs::create_dir_all(&path).with_context(cannot)?;
+        let probe = path.join(format!(".mcvi-{}", std::process::id()));
+        std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).with_context(cannot)?;
+        Ok(Some(Folder { path, written: vec![] }))
+    }
+
+    /// Print the result, as JSON or as text, and say what files were written.
+    pub fn finish(&self, folder: Option<Folder>, result: &Value, text: &str) -> Result<()> {
+        let written = match folder {
+            Some(mut folder) => {
+                folder.json("results.json", result)?;
+                folder.written
+            }
+            None => vec![],
+        };
+        let mut out = std::io::stdout().lock();
+        let printed = if self.json {
+            writeln!(out, "{result}")
+        } else {
+            let files: Vec<String> = written.iter().map(|p| p.display().to_string()).collect();
+            writeln!(out, "{text}\nWritten: {}", files.join(", "))
+        };
+        match printed.and_then(|()| out.flush()) {
+            // Whoever reads has seen enough.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.context("cannot print the result"),
+        }
+    }
+}
+
+/// A folder of results.
+pub struct Folder {
+    path: PathBuf,
+    written: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Save a figure as SVG and PNG.
+    pub fn figure(&mut self, name: &str, figure: &crate::plot::Figure) -> Result<()> {
+        let stem = self.path.join(name);
+        figure.save(&stem).with_context(|| format!("cannot write {}", stem.display()))?;
+        self.written.extend(["svg", "png"].map(|e| self.path.join(format!("{name}.{e}"))));
+        Ok(())
+    }
+
+    fn json(&mut self, name: &str, value: &Value) -> Result<()> {
+        let path = self.path.join(name);
+        replace(&path, format!("{value:#}\n").as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        self.written.push(path);
+        Ok(())
+    }
+}
+
+/// Replace a file in one go.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path))
+}

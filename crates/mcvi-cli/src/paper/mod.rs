@@ -1,0 +1,28 @@
+//! `mcvi paper`: the paper's worked examples and claims.
+
+mod claims;
+mod gaussian;
+mod stomach_cancer;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Which part of the paper.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Figure 1: Gibbs sampling and over-relaxation on a bivariate Gaussian, learned beside exact.
+    Gaussian(gaussian::Options),
+    /// Figures 2 and 3: Hamiltonian variational inference for deaths from stomach cancer.
+    StomachCancer(stomach_cancer::Options),
+    /// What sections 3 and 4 say in words, measured.
+    Claims(claims::Options),
+}
+
+/// Run it.
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Gaussian(options) => gaussian::run(&options),
+        Command::StomachCancer(options) => stomach_cancer::run(&options),
+        Command::Claims(options) => claims::run(&options),
+    }
+}
