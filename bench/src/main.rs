@@ -2,6 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
+use mcvi::fit::{self, Training};
+use mcvi::paper::stomach_cancer::StomachCancer;
+use mcvi::{Approximation, Chain};
 use mcvi_bench::{Workload, stomach, vae};
 use mcvi_expr::{Array, DType, Graph, Program};
 use serde_json::json;
@@ -35,34 +38,36 @@ struct Settings {
 enum Kind {
     Vae,
     Stomach,
+    /// The stomach-cancer iteration as the library `mcvi` builds it.
+    Library,
 }
 
 impl Settings {
     fn dtype(&self) -> DType {
         match self.workload {
             Kind::Vae => DType::F32,
-            Kind::Stomach => DType::F64,
+            Kind::Stomach | Kind::Library => DType::F64,
         }
     }
 
     fn parameters(&self) -> usize {
         match self.workload {
             Kind::Vae => vae::parameters(self.leapfrogs),
-            Kind::Stomach => stomach::PARAMETERS,
+            Kind::Stomach | Kind::Library => stomach::PARAMETERS,
         }
     }
 
     fn build<'g>(&self, graph: &'g Graph, initial: Array, fixed: bool) -> Result<Workload<'g>> {
         Ok(match self.workload {
             Kind::Vae => vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?,
-            Kind::Stomach => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
+            Kind::Stomach | Kind::Library => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
         })
     }
 
     /// Any sensible start; speed does not depend on it.
     fn initial(&self) -> Result<Array> {
         let values = match self.workload {
-            Kind::Stomach => stomach::start(),
+            Kind::Stomach | Kind::Library => stomach::start(),
             Kind::Vae => {
                 (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect()
             }
@@ -97,7 +102,7 @@ impl Settings {
         let names: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
         for name in names {
             let shape = match (self.workload, name.as_str()) {
-                (Kind::Stomach, _) => [self.draws, 2],
+                (Kind::Stomach | Kind::Library, _) => [self.draws, 2],
                 (Kind::Vae, "x") => [self.batch, 784],
                 (Kind::Vae, _) => [self.batch, 32],
             };
@@ -122,6 +127,40 @@ fn peak_bytes() -> Result<u64> {
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
 }
 
+/// What is timed: a program built by hand, or the library's iteration.
+enum Timed {
+    Program(Box<Program>),
+    Library(Box<Training>),
+}
+
+impl Timed {
+    fn new(settings: &Settings) -> Result<Self> {
+        if !matches!(settings.workload, Kind::Library) {
+            return Ok(Timed::Program(Box::new(settings.training()?)));
+        }
+        let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
+        if model.params().learned() != settings.parameters() {
+            bail!("the library learns {} parameters, the workload {}", model.params().learned(), settings.parameters());
+        }
+        let fit = fit::Settings { draws: settings.draws, threads: settings.threads, ..fit::Settings::default() };
+        Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
+    }
+
+    /// Some steps; returns the last loss.
+    fn run(&mut self, steps: usize) -> Result<f64> {
+        match self {
+            Timed::Program(program) => {
+                program.run(steps)?;
+                Ok(program.output("loss")?.to_f64()[0])
+            }
+            Timed::Library(training) => {
+                let done = training.run(steps, |_| 1e-2, &vec![0.01; steps])?;
+                Ok(done.bounds.last().map_or(f64::NAN, |bound| -bound))
+            }
+        }
+    }
+}
+
 fn print_profile(program: &mut Program) -> Result<()> {
     program.run(5)?;
     let mut out = std::io::stdout().lock();
@@ -139,23 +178,24 @@ fn main() -> Result<()> {
         Command::Profile(settings) => (settings, true),
     };
     let start = Instant::now();
-    let mut program = settings.training()?;
+    let mut timed = Timed::new(&settings)?;
     let compile_seconds = start.elapsed().as_secs_f64();
-    if let Kind::Vae = settings.workload {
-        let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
-        program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
-    }
-    if profile {
-        return print_profile(&mut program);
+    let mut about = json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters()});
+    if let Timed::Program(program) = &mut timed {
+        if let Kind::Vae = settings.workload {
+            let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
+            program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
+        }
+        if profile {
+            return print_profile(program);
+        }
+        let (kernels, levels) = program.kernels();
+        about["kernels"] = json!(kernels);
+        about["levels"] = json!(levels);
+        about["bytes"] = json!(program.memory_bytes());
     }
     let mut out = std::io::stdout();
-    let (kernels, levels) = program.kernels();
-    writeln!(
-        out,
-        "{}",
-        json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters(),
-               "kernels": kernels, "levels": levels, "bytes": program.memory_bytes()})
-    )?;
+    writeln!(out, "{about}")?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
@@ -163,9 +203,8 @@ fn main() -> Result<()> {
             ("time", steps) => {
                 let steps = steps.parse()?;
                 let start = Instant::now();
-                program.run(steps)?;
-                let seconds = start.elapsed().as_secs_f64();
-                json!({"seconds": seconds, "loss": program.output("loss")?.to_f64()[0]})
+                let loss = timed.run(steps)?;
+                json!({"seconds": start.elapsed().as_secs_f64(), "loss": loss})
             }
             ("memory", _) => json!({"peak_bytes": peak_bytes()?}),
             ("quit", _) => break,

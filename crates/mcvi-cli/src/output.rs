@@ -84,7 +84,8 @@ impl Folder {
 
     fn json(&mut self, name: &str, value: &Value) -> Result<()> {
         let path = self.path.join(name);
-        replace(&path, format!("{value:#}\n").as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        replace(&path, format!("{value:#}\n").as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         self.written.push(path);
         Ok(())
     }

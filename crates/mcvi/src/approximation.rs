@@ -44,11 +44,7 @@ impl Approximation {
             let why = format!("it has {} coordinates, the target {}", start.center.len(), target.dim());
             return Err(crate::Error::Setting { what: "start", why });
         }
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, 2, target.dtype(), Choices::Sample, &start, &params)?;
-        lower_bound(target.as_ref(), &chain, &scope)?;
-        let params = scope.finish()?;
-        let mut made = Approximation { target, chain, start, params };
+        let mut made = Approximation { target, chain: chain.clone(), start, params }.with_chain(chain)?;
         made.regress_inverses(PILOT, 0)?;
         Ok(made)
     }
@@ -59,6 +55,14 @@ impl Approximation {
         params.freeze();
         let chain = self.chain.clone().step(transition);
         Approximation::with_params(self.target.clone(), chain, self.start.clone(), params)
+    }
+
+    /// The same parameters in another chain; what it needs beyond them starts from the target.
+    pub fn with_chain(&self, chain: Chain) -> Result<Self> {
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, 2, self.target.dtype(), Choices::Sample, &self.start, &self.params)?;
+        lower_bound(self.target.as_ref(), &chain, &scope)?;
+        Ok(Approximation { chain, params: scope.finish()?, ..self.clone() })
     }
 
     /// The parameters.

@@ -99,6 +99,13 @@ impl Approximation {
     }
 }
 
+impl Approximation {
+    /// The bound's estimate for each of `draws` draws, with choices drawn or averaged over.
+    pub fn bounds(&self, draws: usize, choices: Choices, seed: u64) -> Result<Vec<f64>> {
+        Bounds::new(self, Objective::Bound, choices, seed)?.evaluate(&self.params, draws)
+    }
+}
+
 impl Draws {
     fn empty(diagnostics: &[Vec<(&'static str, mcvi_expr::Expr<'_>)>]) -> Self {
         let names = |step: &Vec<(&'static str, _)>| step.iter().map(|(n, _)| ((*n).to_owned(), vec![])).collect();
@@ -153,19 +160,17 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(approximation: &Approximation, objective: Objective, seed: u64, threads: usize) -> Result<Self> {
+    pub fn new(approximation: &Approximation, objective: Objective, choices: Choices, seed: u64) -> Result<Self> {
         let Approximation { target, chain, start, params } = approximation;
         let (graph, dtype, rows) = (Graph::new(), target.dtype(), ROWS);
-        let scope = Scope::new(&graph, rows, dtype, Choices::Sample, start, params)?;
+        let scope = Scope::new(&graph, rows, dtype, choices, start, params)?;
         let estimate = lower_bound(target.as_ref(), chain, &scope)?;
         scope.finish()?;
         let values = match (objective, estimate.steps.last()) {
             (Objective::LastStep, Some(last)) => *last,
             _ => estimate.bound,
         };
-        // A seed of its own: the bound is never judged by the draws it was trained on.
-        let seed = seed ^ 0x0B0B_0B0B_0B0B;
-        let program = graph.program().output("bound", values).seed(seed).threads(threads).compile()?;
+        let program = graph.program().output("bound", values).seed(seed).compile()?;
         Ok(Bounds { program, seed, rows })
     }
 

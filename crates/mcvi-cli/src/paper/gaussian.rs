@@ -156,9 +156,8 @@ fn as_json(target: &BivariateGaussian, rows: &[Row]) -> Value {
 fn figure(target: &BivariateGaussian, rows: &[Row]) -> Figure {
     let last = rows.iter().map(|r| r.sweeps).max().unwrap_or(1);
     let exact = |f: &dyn Fn(usize) -> f64| (1..=last).map(|t| (t as f64, f(t))).collect::<Vec<_>>();
-    let learned = |f: &dyn Fn(&Row) -> Mean| {
-        rows.iter().map(|r| (r.sweeps as f64, f(r).value, f(r).se)).collect::<Vec<_>>()
-    };
+    let learned =
+        |f: &dyn Fn(&Row) -> Mean| rows.iter().map(|r| (r.sweeps as f64, f(r).value, f(r).se)).collect::<Vec<_>>();
     let panel = Panel::new("")
         .x_label("sweeps T")
         .y_label("lower bound on log Z")

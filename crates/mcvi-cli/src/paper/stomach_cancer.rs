@@ -141,17 +141,33 @@ fn table(rows: &[Row], momentum: Momentum) -> String {
             check / j.bound.se
         );
     }
-    text.push_str("\nStandard deviations (logit η, log K); those of momenta given z:\n\n");
-    text.push_str("leapfrogs          q(z₀)            z_T            q(v′)             r(v)\n");
+    text.push_str("\nStandard deviations of (logit η, log K), those of momenta given z, and the entropy\n");
+    text.push_str("they stand for in nats: lost by v on its way from q(v′) to r(v), gained by z.\n\n");
+    text.push_str("leapfrogs         q(z₀)           z_T            q(v′)          r(v)  v lost  z gained\n");
     let pair = |s: &[f64; 2]| format!("{:.3}, {:.3}", s[0], s[1]);
     for row in rows {
         let s = &row.spread;
-        let (q, r) = s.momenta.as_ref().map_or_else(Default::default, |(q, r)| (pair(q), pair(r)));
-        let _ = writeln!(text, "{:>9} {:>14} {:>14} {:>16} {:>16}", row.leapfrogs, pair(&s.z0), pair(&s.z_end), q, r);
+        let _ = write!(text, "{:>9}  {:>12}  {:>12}", row.leapfrogs, pair(&s.z0), pair(&s.z_end));
+        if let (Some((q, r)), Some((lost, gained))) = (&s.momenta, s.entropy_moved()) {
+            let (lost, gained) = (fixed(lost, 2), fixed(gained, 2));
+            let _ = write!(text, "  {:>15}  {:>12}  {lost:>6}  {gained:>8}", pair(q), pair(r));
+        }
+        text.push('\n');
     }
-    text.push_str("    exact                  0.294, 1.426\n\n");
-    text.push_str("The dynamics moves entropy from v to z: q(v′) is wider than r(v), z_T wider than z₀.");
+    text.push_str("    exact                0.294, 1.426\n\n");
+    let moved = rows.iter().filter_map(|r| r.spread.entropy_moved());
+    let (with, all) =
+        moved.fold((0, 0), |(n, all), (lost, gained)| (n + usize::from(lost > 0.0 && gained > 0.0), all + 1));
+    let _ = write!(text, "Entropy moves from v to z in {with} of {all} fits with leapfrogs.");
     text
+}
+
+impl Spread {
+    /// The entropy v loses and z gains.
+    fn entropy_moved(&self) -> Option<(f64, f64)> {
+        let change = |from: &[f64; 2], to: &[f64; 2]| (0..2).map(|i| (to[i] / from[i]).ln()).sum::<f64>();
+        self.momenta.as_ref().map(|(q, r)| (-change(q, r), change(&self.z0, &self.z_end)))
+    }
 }
 
 fn as_json(rows: &[Row]) -> Value {

@@ -188,8 +188,12 @@ pub fn marker(svg: &mut Svg, (x, y): Point, look: Look) {
     svg.rimmed(&outline, look.color);
 }
 
-/// The horizontal shift of a series with error bars that stands beside others at the same x.
+/// The horizontal shift of a series with error bars that stands beside others at the same x. Among lines there is
+/// none: points should lie on them.
 fn shift(panel: &Panel, series: &Series) -> f64 {
+    if panel.series.iter().any(|s| matches!(s.kind, Kind::Line { .. })) {
+        return 0.0;
+    }
     let xs = |s: &Series| -> Vec<f64> {
         if let Kind::Errors(points) = &s.kind { points.iter().map(|p| p.0).collect() } else { Vec::new() }
     };

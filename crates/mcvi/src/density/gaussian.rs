@@ -23,13 +23,23 @@ pub struct Gaussian {
     pub mean: Predictor,
     /// Its spread.
     pub covariance: Covariance,
-    fixed: Option<(Vec<f64>, Vec<f64>)>,
+    fixed: Fixed,
+}
+
+/// What of a Gaussian is not learned.
+#[derive(Clone, Debug, PartialEq)]
+enum Fixed {
+    Nothing,
+    /// At these means and standard deviations.
+    At(Vec<f64>, Vec<f64>),
+    /// At the typical centre and spread of its value.
+    Typical,
 }
 
 impl Gaussian {
     /// Any mean, any covariance.
     pub fn new(mean: Predictor, covariance: Covariance) -> Self {
-        Gaussian { mean, covariance, fixed: None }
+        Gaussian { mean, covariance, fixed: Fixed::Nothing }
     }
 
     /// A constant mean and a standard deviation for each coordinate, all learned.
@@ -64,14 +74,25 @@ impl Gaussian {
 
     /// Independent coordinates with these means and standard deviations, not learned.
     pub fn fixed(mean: &[f64], sd: &[f64]) -> Self {
-        Gaussian { fixed: Some((mean.to_vec(), sd.to_vec())), ..Gaussian::diagonal() }
+        Gaussian { fixed: Fixed::At(mean.to_vec(), sd.to_vec()), ..Gaussian::diagonal() }
+    }
+
+    /// The momentum distribution N(0, M) of a target's curvature, not learned: what leaves Hamiltonian Monte Carlo with
+    /// accept/reject its usual form.
+    pub fn momenta_at_rest() -> Self {
+        Gaussian { fixed: Fixed::Typical, ..Gaussian::diagonal() }
     }
 
     /// Mean, and the factor that noise is multiplied with.
     fn parts<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Factor<'g>)> {
         let (center, scale) = (&given.units.center, &given.units.scale);
         let d = center.len();
-        if let Some((mean, sd)) = &self.fixed {
+        let fixed = match &self.fixed {
+            Fixed::Nothing => None,
+            Fixed::At(mean, sd) => Some((mean, sd)),
+            Fixed::Typical => Some((center, &given.units.scale)),
+        };
+        if let Some((mean, sd)) = fixed {
             let fits = mean.len() == d && sd.len() == d && sd.iter().all(|s| *s > 0.0 && s.is_finite());
             if !fits {
                 let why = format!("a fixed Gaussian needs {d} means and {d} positive standard deviations");
@@ -149,7 +170,7 @@ impl Density for Gaussian {
 
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>> {
         let (mean, factor) = self.parts(scope, given)?;
-        if self.fixed.is_none()
+        if self.fixed == Fixed::Nothing
             && self.covariance != Covariance::Predicted
             && let Some(features) = self.mean.regressors(scope, given)?
         {

@@ -26,6 +26,7 @@ use crate::draws::Bounds;
 use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::regression::Regression;
+use crate::scope::Choices;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -39,6 +40,8 @@ const STATIONARY: f64 = 1.2;
 const LOWER: f64 = 0.3;
 /// Looks after which a stage ends although its iterates still move, to begin with.
 const PATIENCE: usize = 5;
+/// Averages are judged by draws of another seed than the one they were trained with.
+const JUDGES: u64 = 0x0B0B_0B0B_0B0B;
 /// Draws by which averages are compared.
 const COMPARED: usize = 4000;
 /// Draws from which inverse models are regressed.
@@ -134,7 +137,7 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
     fn new(approximation: &Approximation, settings: &'a Settings, observe: F) -> Result<Self> {
         let begun = Instant::now();
         let training = Training::new(approximation, settings)?;
-        let mut compared = Bounds::new(approximation, settings.objective, settings.seed, settings.threads)?;
+        let mut compared = Bounds::new(approximation, settings.objective, Choices::Sample, settings.seed ^ JUDGES)?;
         let regression = Regression::new(approximation, REGRESSED, settings.seed ^ 0x5EED)?;
         let best_bounds = compared.evaluate(&approximation.params, COMPARED)?;
         let report = FitReport {
