@@ -1,4 +1,69 @@
-//! Markov chain variational inference.
+//! Markov chain variational inference, after Salimans, Kingma & Welling (2015), "Markov Chain Monte Carlo and
+//! Variational Inference: Bridging the Gap".
+//!
+//! A few steps of MCMC run *inside* the variational approximation, everything about them is learned by maximising one
+//! explicit bound, and out come independent posterior draws, a lower bound on log p(x), and a verdict on both.
+//!
+//! # In a dozen lines
+//!
+//! ```
+//! use mcvi::{Approximation, Chain, fit, target};
+//! use mcvi::fit::Settings;
+//!
+//! // An unnormalised posterior: rows of z in, one log density a row out. A banana with log Z = log 2π.
+//! let banana = target(2, |_, z| {
+//!     let (a, b) = (z.at(1, 0), z.at(1, 1));
+//!     (a.square() + (b - a.square() * 0.5).square()) * -0.5
+//! });
+//!
+//! // Hamiltonian variational inference: a diagonal Gaussian, then one HMC step of four leapfrogs.
+//! let mut approximation = Approximation::new(banana, Chain::hamiltonian(4))?;
+//! fit(&mut approximation, &Settings { iterations: 4000, ..Settings::default() })?;
+//!
+//! let draws = approximation.draw(10_000, 7)?; // independent draws and their weights
+//! let verdict = draws.judge();
+//! let log_z = std::f64::consts::TAU.ln();
+//! assert!(verdict.bound.value < log_z && verdict.bound.value > log_z - 0.1);
+//! assert!(verdict.pareto_k < 0.7); // the weights can be relied on
+//! # Ok::<(), mcvi::Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! | in the paper | here |
+//! |---|---|
+//! | log p(x, z) | [`Target`], or [`target`] from a function |
+//! | q(z₀\|x), q(v\|z), r | [`density`]: diagonal and full Gaussians with constant, linear or network means; accept variables; mixture indicators |
+//! | qₜ(zₜ\|zₜ₋₁) with rₜ(zₜ₋₁\|zₜ) | [`transition`]: Gibbs, over-relaxation, Hamiltonian (Algorithm 3), Langevin, Metropolis–Hastings |
+//! | the Markov chain | [`Chain`]: any transitions in any order, parameters shared or not |
+//! | Algorithm 1 | [`lower_bound`] |
+//! | Algorithm 2 | [`fit()`](fit()), [`fit::Settings`] |
+//! | §4.1 accept/reject | [`transition::MetropolisHastings`], [`Choices`] |
+//! | §4.2 annealing | [`Chain::annealed`], [`Chain::annealed_learned`], [`Approximation::anneal`] |
+//! | §4.3 several iterates | [`Chain::average_last`], [`Chain::average_last_with`] |
+//! | Algorithm 4 | [`grow`] |
+//! | the two worked examples | [`paper`] |
+//!
+//! # Notation
+//!
+//! Inside functions the paper's symbols are used, in the interface words.
+//!
+//! | symbol | meaning |
+//! |---|---|
+//! | z, zₜ | position: parameters or latent variables, after step t |
+//! | v′, v | momentum at the beginning and at the end of a Hamiltonian step |
+//! | `eps`, `mass` | step size ε and mass matrix M of the leapfrog integrator |
+//! | log αₜ | what step t adds to the bound: log p(x, zₜ) − log p(x, zₜ₋₁) + log rₜ − log qₜ |
+//! | L | the bound's estimate for one draw; E exp(L) = p(x), so it is also the draw's log weight |
+//! | ρ, a | acceptance probability and accept variable |
+//! | βₜ | temperature: step t sees (1 − βₜ) log q₀ + βₜ log p |
+//! | w | which iterate a draw was taken from |
+//!
+//! # Honesty
+//!
+//! A draw that diverged counts as what it is, NaN counts as −∞, and neither is dropped from an average: a bound of −∞
+//! is reported as such, with the number of draws behind it ([`Judgement::lost`]). Bounds come with standard errors,
+//! from fresh draws. The same seed gives the same results, bit for bit, on any number of threads.
 
 mod annealing;
 mod approximation;

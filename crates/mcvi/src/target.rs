@@ -9,7 +9,7 @@ pub trait Target: Send + Sync {
     /// The number of coordinates of z.
     fn dim(&self) -> usize;
 
-    /// log p(x, z) of each row: z is [rows, dim], the result [rows].
+    /// log p(x, z) of each row: z is `[rows, dim]`, the result `[rows]`.
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g>;
 
     /// The distribution of one coordinate given the others, for Gibbs sampling, where it is known.

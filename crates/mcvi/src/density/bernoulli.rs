@@ -13,7 +13,7 @@ pub struct Bernoulli {
 }
 
 impl Bernoulli {
-    /// The log probabilities of 1 and of 0, each [rows].
+    /// The log probabilities of 1 and of 0, each `[rows]`.
     pub fn log_probabilities<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
         let logit = self.log_odds.predict(scope, given, &[0.0], &[1.0])?;
         let logit = logit.broadcast_to([given.rows, 1]).reshape(given.rows);

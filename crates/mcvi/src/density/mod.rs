@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// An implementation writes forward code only: derivatives come from the expressions. Parameters come from
 /// [`Scope::param`]; they are found, trained and saved without further ado.
 pub trait Density: Debug + Send + Sync {
-    /// Draw a value a row, [rows, dim], by transforming noise; returns it with its log density, [rows].
+    /// Draw a value a row, `[rows, dim]`, by transforming noise; returns it with its log density, `[rows]`.
     fn draw<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)>;
 
     /// The log density of values drawn elsewhere.
