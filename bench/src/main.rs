@@ -161,10 +161,13 @@ impl Timed {
     }
 }
 
-fn print_profile(program: &mut Program) -> Result<()> {
-    program.run(5)?;
+fn print_profile(timed: &mut Timed) -> Result<()> {
+    timed.run(5)?;
     let mut out = std::io::stdout().lock();
-    let times = program.profile(50)?;
+    let times = match timed {
+        Timed::Program(program) => program.profile(50)?,
+        Timed::Library(training) => training.profile(50)?,
+    };
     for (kernel, ns) in &times {
         writeln!(out, "{:10.2} us  {kernel}", ns / 1e3)?;
     }
@@ -186,13 +189,13 @@ fn main() -> Result<()> {
             let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
             program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
         }
-        if profile {
-            return print_profile(program);
-        }
         let (kernels, levels) = program.kernels();
         about["kernels"] = json!(kernels);
         about["levels"] = json!(levels);
         about["bytes"] = json!(program.memory_bytes());
+    }
+    if profile {
+        return print_profile(&mut timed);
     }
     let mut out = std::io::stdout();
     writeln!(out, "{about}")?;

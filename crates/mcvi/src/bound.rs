@@ -11,7 +11,7 @@ use mcvi_expr::Expr;
 
 /// The bound of every row, and what was met on the way.
 pub struct Estimate<'g> {
-    /// The lower bound estimate L of each draw.
+    /// The lower bound estimate L of each draw. NaN counts as −∞ wherever it is used.
     pub bound: Expr<'g>,
     /// The draw: z_T, or one of the last positions where several make the approximation.
     pub z: Expr<'g>,
@@ -83,8 +83,6 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         }
         Iterates::Mixture { last, indicator } => mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?,
     };
-    // NaN counts as −∞.
-    let bound = bound.eq(bound).select(bound, f64::NEG_INFINITY);
     let log_p = log_p(z)?;
     Ok(Estimate { bound, z, log_p, first, steps, diagnostics })
 }

@@ -95,6 +95,7 @@ impl Approximation {
             }
         }
         all.truncate(count);
+        all.log_weights.iter_mut().for_each(nan_to_zero_weight);
         Ok(all)
     }
 }
@@ -152,6 +153,13 @@ impl Draws {
     }
 }
 
+/// A bound that is NaN counts as −∞.
+fn nan_to_zero_weight(bound: &mut f64) {
+    if bound.is_nan() {
+        *bound = f64::NEG_INFINITY;
+    }
+}
+
 /// The bound as a function of the parameters, always with the same noise, so that differences are precise.
 pub(crate) struct Bounds {
     program: Program,
@@ -181,7 +189,7 @@ impl Bounds {
         self.program.set_step(0);
         let recorded = self.program.execute(&Run::steps(draws.div_ceil(self.rows)).record("bound"))?;
         let mut bounds = recorded[0].to_f64();
-        bounds.iter_mut().filter(|b| b.is_nan()).for_each(|b| *b = f64::NEG_INFINITY);
+        bounds.iter_mut().for_each(nan_to_zero_weight);
         bounds.truncate(draws);
         Ok(bounds)
     }
