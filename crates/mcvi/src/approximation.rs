@@ -1,8 +1,8 @@
 //! A chain for a target, with its parameters: what is fitted, drawn from, grown and saved.
 
 use crate::bound::lower_bound;
-use crate::chain::Chain;
-use crate::error::Result;
+use crate::chain::{Annealing, Chain, Iterates};
+use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::regression::Regression;
 use crate::scope::{Choices, Scope};
@@ -40,9 +40,12 @@ impl Approximation {
 
     /// The same with values for some of the parameters; the rest start from the target.
     pub(crate) fn with_params(target: Arc<dyn Target>, chain: Chain, start: Start, params: Params) -> Result<Self> {
+        if target.dim() == 0 {
+            return Err(Error::Target { why: "it has no coordinates".to_owned() });
+        }
         if start.center.len() != target.dim() {
             let why = format!("it has {} coordinates, the target {}", start.center.len(), target.dim());
-            return Err(crate::Error::Setting { what: "start", why });
+            return Err(Error::Setting { what: "start", why });
         }
         let mut made = Approximation { target, chain: chain.clone(), start, params }.with_chain(chain)?;
         made.regress_inverses(PILOT, 0)?;
@@ -51,6 +54,14 @@ impl Approximation {
 
     /// Algorithm 4, line 2: the same approximation, held as it is, with one more step to be learned.
     pub fn grown(&self, transition: impl Transition + 'static) -> Result<Self> {
+        if !matches!(self.chain.annealing, Annealing::Off) {
+            let why = "an annealed chain cannot grow: its temperatures end with its last step".to_owned();
+            return Err(Error::Setting { what: "chain", why });
+        }
+        if !matches!(self.chain.iterates, Iterates::Last) {
+            let why = "a chain whose iterates are averaged cannot grow; grow it first, then average".to_owned();
+            return Err(Error::Setting { what: "chain", why });
+        }
         let mut params = self.params.clone();
         params.freeze();
         let chain = self.chain.clone().step(transition);
@@ -92,6 +103,9 @@ impl Approximation {
 
     /// Set every linear-Gaussian inverse model to its best for the chain as it is, by regression over `draws` draws.
     pub fn regress_inverses(&mut self, draws: usize, seed: u64) -> Result<()> {
+        if draws == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
         self.params = Regression::new(self, draws, seed)?.solve(&self.params)?;
         Ok(())
     }

@@ -57,7 +57,9 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         let bridge = betas.as_ref().map(|betas| {
             let (beta, q0, given) = (betas[t], q0.clone(), given.clone());
             let bend = move |z: Expr<'g>, log_p: Expr<'g>| {
-                let given = Given { rows: z.shape().dims()[0], ..given.clone() };
+                let rows = z.shape().dims()[0];
+                let data = given.data.map(|x| tile(x, rows / given.rows));
+                let given = Given { rows, data, ..given.clone() };
                 let log_q0 = chain.initial.log_density(&q0, &given, z)?;
                 Ok(log_q0 + beta * (log_p - log_q0))
             };

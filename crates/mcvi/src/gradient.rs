@@ -2,7 +2,7 @@
 
 use crate::approximation::Approximation;
 use crate::bound::lower_bound;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params::Param;
 use crate::scope::{Choices, Scope};
 use mcvi_expr::{Graph, Program, Run, grad};
@@ -53,6 +53,9 @@ impl Approximation {
 
     /// The bound, and under each learned parameter's name its gradient.
     fn gradient_program(&self, draws: usize, seed: u64) -> Result<(Program, Vec<(String, Param)>)> {
+        if draws == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
         let Approximation { target, chain, start, params } = self;
         let graph = Graph::new();
         let scope = Scope::new(&graph, draws, target.dtype(), Choices::Average, start, params)?;

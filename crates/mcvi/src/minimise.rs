@@ -2,21 +2,28 @@
 
 use crate::error::Result;
 use nalgebra::DVector;
+use std::cell::Cell;
 
 /// Value and gradient at a place.
 type Valued = (f64, DVector<f64>);
 
 /// L-BFGS with backtracking (Nocedal & Wright, algorithms 7.4 and 3.1). Returns the place, and whether the search
-/// settled there. Where the function is not finite counts as uphill.
+/// settled there. Where the function is not finite counts as uphill. The search ends after so many evaluations.
 pub(crate) fn minimise(
     mut function: impl FnMut(&[f64]) -> Result<Valued>,
     start: &[f64],
-    iterations: usize,
+    evaluations: usize,
 ) -> Result<(Vec<f64>, bool)> {
+    let left = Cell::new(evaluations);
+    let mut function = |z: &[f64]| {
+        left.set(left.get().saturating_sub(1));
+        function(z)
+    };
     let mut z = DVector::from_column_slice(start);
     let (mut value, mut gradient) = function(z.as_slice())?;
     let mut history: Vec<(DVector<f64>, DVector<f64>)> = vec![];
-    for _ in 0..iterations {
+    let mut stalled = 0;
+    while left.get() > 0 {
         if !value.is_finite() || !gradient.iter().all(|g| g.is_finite()) {
             break;
         }
@@ -32,7 +39,7 @@ pub(crate) fn minimise(
             return Ok((z.as_slice().to_vec(), true));
         }
         let first = if history.is_empty() { (1.0 / gradient.norm()).min(1.0) } else { 1.0 };
-        let Some((step, next)) = backtrack(&mut function, &z, value, &direction, slope, first)? else {
+        let Some((step, next)) = backtrack(&mut function, &left, &z, value, &direction, slope, first)? else {
             if history.is_empty() {
                 return Ok((z.as_slice().to_vec(), -slope <= 1e-6 * value.abs().max(1.0)));
             }
@@ -47,6 +54,12 @@ pub(crate) fn minimise(
                 history.remove(0);
             }
         }
+        // Steps that are accepted by rounding alone, or by a gradient that is not quite the value's, lead nowhere.
+        let small = value - next.0 <= 1e-12 * value.abs().max(1e-2);
+        stalled = if small { stalled + 1 } else { 0 };
+        if stalled > 3 {
+            return Ok((z.as_slice().to_vec(), -slope <= 1e-6 * value.abs().max(1.0)));
+        }
         z += moved;
         (value, gradient) = next;
     }
@@ -56,6 +69,7 @@ pub(crate) fn minimise(
 /// A step that lowers the value enough, with what is found there.
 fn backtrack(
     function: &mut impl FnMut(&[f64]) -> Result<Valued>,
+    left: &Cell<usize>,
     z: &DVector<f64>,
     value: f64,
     direction: &DVector<f64>,
@@ -67,6 +81,9 @@ fn backtrack(
         let next = function((z + direction * step).as_slice())?;
         if next.0 <= value + 1e-4 * step * slope && next.1.iter().all(|g| g.is_finite()) {
             return Ok(Some((step, next)));
+        }
+        if left.get() == 0 {
+            break;
         }
         step *= 0.5;
     }

@@ -13,6 +13,10 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Saves so far.
+static SAVES: AtomicUsize = AtomicUsize::new(0);
 
 const FORMAT: &str = "mcvi 1";
 const CENTER: &str = "start.center";
@@ -24,6 +28,9 @@ impl Approximation {
         let path = path.as_ref();
         let mut arrays: Vec<(String, Array)> =
             self.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone())).collect();
+        for (name, p) in self.params.iter() {
+            arrays.push((scale_of(name), Array::new(p.scale.len(), p.scale.clone())?));
+        }
         let d = self.start.center.len();
         arrays.push((CENTER.to_owned(), Array::new(d, self.start.center.clone())?));
         arrays.push((COVARIANCE.to_owned(), Array::new([d, d], self.start.covariance.clone())?));
@@ -39,9 +46,13 @@ impl Approximation {
         });
         let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
         let chain = format!("{:?}", self.chain);
-        let meta = HashMap::from([("format".to_owned(), FORMAT.to_owned()), ("chain".to_owned(), chain)]);
+        let frozen: Vec<&str> = self.params.iter().filter(|(_, p)| !p.learned).map(|(name, _)| name).collect();
+        let meta = [("format", FORMAT.to_owned()), ("chain", chain), ("frozen", frozen.join("\n"))];
+        let meta: HashMap<String, String> = meta.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let file = safetensors::serialize(tensors, Some(meta)).map_err(|e| bad(path, e))?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        // A name of its own for every save, also where threads save at the same time.
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}-{}.tmp", std::process::id(), SAVES.fetch_add(1, Ordering::Relaxed)));
         let written = std::fs::write(&temporary, file).and_then(|()| std::fs::rename(&temporary, path));
         written.map_err(|e| {
             let _ = std::fs::remove_file(&temporary);
@@ -76,17 +87,27 @@ impl Approximation {
         }
         // The chain says what parameters there are; the file has their values.
         let mut made = Approximation::from(Arc::new(target), chain, start)?;
+        let frozen: Vec<&str> = meta.get("frozen").map_or(vec![], |names| names.split('\n').collect());
         let mut params = Params::default();
         for (name, param) in made.params.iter() {
             let value = read(name)?;
             if value.shape() != param.value.shape() || value.dtype() != param.value.dtype() {
                 return no(format!("`{name}` has shape {}, the chain needs {}", value.shape(), param.value.shape()));
             }
-            params.insert(name, Param { value, ..param.clone() });
+            let scale = read(&scale_of(name))?.to_f64();
+            if scale.len() != param.scale.len() {
+                return no(format!("`{name}` has {} scales, the chain needs {}", scale.len(), param.scale.len()));
+            }
+            params.insert(name, Param { value, scale, learned: !frozen.contains(&name), ..param.clone() });
         }
         made.params = params;
         Ok(made)
     }
+}
+
+/// Under what name the scale of a parameter is kept.
+fn scale_of(name: &str) -> String {
+    format!("scale of {name}")
 }
 
 fn bad(path: &Path, why: impl std::fmt::Display) -> Error {

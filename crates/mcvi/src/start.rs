@@ -60,15 +60,16 @@ impl Start {
             let why = format!("its log density is {} at the starting point; give one where it is finite", -first);
             return Err(Error::Target { why });
         }
-        let (center, settled) = minimise(|z| value.descent(z), guess, 1000)?;
-        let precision = if d <= WHOLE_HESSIAN {
-            precision(target, params, &center)?
+        let (center, settled) = minimise(|z| value.descent(z), guess, 3000)?;
+        let (center, covariance, settled, bent) = if d <= WHOLE_HESSIAN {
+            newton(&mut value, &mut Values::new(target, params, d)?, center)?
         } else {
             // One row holds the sum of a row of the matrix: for a diagonal that leads it, near enough to start from.
             let sums = Values::new(target, params, 1)?.curvature(&center, &vec![1.0; d])?;
-            DMatrix::from_diagonal(&DVector::from_iterator(d, sums.iter().map(|h| -h)))
+            let precision = DMatrix::from_diagonal(&DVector::from_iterator(d, sums.iter().map(|h| -h)));
+            let (covariance, bent) = positive_inverse(precision, |_| Ok(None))?;
+            (center, covariance, settled, bent)
         };
-        let (covariance, bent) = positive_inverse(precision);
         let warning = match (settled, bent) {
             (true, false) => None,
             (false, _) => Some("no mode was found: the log density still rises where the search stopped".to_owned()),
@@ -89,14 +90,14 @@ impl Start {
 
     /// Typical values of a momentum, or of a gradient: the inverse covariance is theirs.
     pub(crate) fn momenta(&self) -> Units {
-        let (inverse, _) = positive_inverse(self.matrix());
+        let (inverse, _) = inverse(self.matrix());
         units(vec![0.0; self.center.len()], &inverse)
     }
 }
 
 fn units(center: Vec<f64>, covariance: &DMatrix<f64>) -> Units {
     let d = center.len();
-    let (precision, _) = positive_inverse(covariance.clone());
+    let (precision, _) = inverse(covariance.clone());
     let scale = (0..d).map(|i| covariance[(i, i)].sqrt()).collect();
     let conditional = (0..d).map(|i| precision[(i, i)].sqrt().recip()).collect();
     let lower = covariance
@@ -107,22 +108,73 @@ fn units(center: Vec<f64>, covariance: &DMatrix<f64>) -> Units {
     Units { center, scale, conditional, factor }
 }
 
-/// The inverse of a symmetric matrix with its eigenvalues made positive, and whether they had to be.
-fn positive_inverse(matrix: DMatrix<f64>) -> (DMatrix<f64>, bool) {
+/// Newton's method from a place near the mode, where the units of the coordinates no longer matter: the mode, the
+/// covariance there, whether the search has settled and whether the curvature had to be mended.
+fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result<(Vec<f64>, DMatrix<f64>, bool, bool)> {
+    let d = center.len();
+    for step in 0.. {
+        let (here, gradient) = value.descent(&center)?;
+        let (covariance, bent) = positive_inverse(precision(rows, &center)?, |u| value.width(&center, here, &u))?;
+        let direction = -(&covariance * &gradient);
+        // The decrease that a quadratic would show, twice: the squared distance in standard deviations.
+        let decrement = -direction.dot(&gradient);
+        let settled = decrement <= 1e-4;
+        let next = if decrement > 1e-12 && step < 50 && direction.iter().all(|x| x.is_finite()) {
+            let mut next = None;
+            for halvings in 0..30 {
+                let to: Vec<f64> = (0..d).map(|i| center[i] + direction[i] * 0.5f64.powi(halvings)).collect();
+                let (there, slope) = value.descent(&to)?;
+                if there < here && there.is_finite() && slope.iter().all(|g| g.is_finite()) {
+                    next = Some(to);
+                    break;
+                }
+            }
+            next
+        } else {
+            None
+        };
+        match next {
+            Some(next) => center = next,
+            None => return Ok((center, covariance, settled, bent)),
+        }
+    }
+    unreachable!("the loop has a last step")
+}
+
+/// The inverse of a matrix that is nearly a covariance.
+fn inverse(matrix: DMatrix<f64>) -> (DMatrix<f64>, bool) {
+    let d = matrix.nrows();
+    positive_inverse(matrix, |_| Ok(None)).unwrap_or_else(|_| (DMatrix::identity(d, d), true))
+}
+
+/// The inverse of a symmetric matrix with its eigenvalues made positive, and whether they had to be. Where there is
+/// no curvature along a direction, `width` may tell how far the log density reaches there.
+fn positive_inverse(
+    matrix: DMatrix<f64>,
+    mut width: impl FnMut(DVector<f64>) -> Result<Option<f64>>,
+) -> Result<(DMatrix<f64>, bool)> {
     let d = matrix.nrows();
     if !matrix.iter().all(|x| x.is_finite()) {
-        return (DMatrix::identity(d, d), true);
+        return Ok((DMatrix::identity(d, d), true));
     }
     // Scaled to a unit diagonal, so that coordinates of very different units do not drown each other.
     let scale = matrix.diagonal().map(|x| if x == 0.0 { 1.0 } else { x.abs().sqrt() });
     let scaled = DMatrix::from_fn(d, d, |i, j| 0.5 * (matrix[(i, j)] + matrix[(j, i)]) / (scale[i] * scale[j]));
     let eigen = SymmetricEigen::new(scaled);
-    let top = eigen.eigenvalues.amax().max(f64::MIN_POSITIVE);
+    let top = eigen.eigenvalues.amax();
     let bent = eigen.eigenvalues.iter().any(|&l| l <= 1e-12 * top);
-    let inverse = eigen.eigenvalues.map(|l| l.abs().max(1e-12 * top).recip());
     let v = &eigen.eigenvectors;
-    let whole = v * DMatrix::from_diagonal(&inverse) * v.transpose();
-    (DMatrix::from_fn(d, d, |i, j| whole[(i, j)] / (scale[i] * scale[j])), bent)
+    let mut variances = DVector::zeros(d);
+    for (i, l) in eigen.eigenvalues.iter().enumerate() {
+        variances[i] = if l.abs() > 1e-12 * top {
+            l.abs().recip()
+        } else {
+            let direction = DVector::from_fn(d, |j, _| v[(j, i)] / scale[j]);
+            width(direction)?.unwrap_or(1.0).powi(2)
+        };
+    }
+    let whole = v * DMatrix::from_diagonal(&variances) * v.transpose();
+    Ok((DMatrix::from_fn(d, d, |i, j| whole[(i, j)] / (scale[i] * scale[j])), bent))
 }
 
 /// Compiled log density, gradient and Hessian-vector product over some rows.
@@ -160,6 +212,27 @@ impl Values {
         Ok((if value.is_nan() { f64::INFINITY } else { value }, -gradient))
     }
 
+    /// How far from the centre, along a direction, the log density has fallen by a half; none where it does not.
+    fn width(&mut self, center: &[f64], here: f64, direction: &DVector<f64>) -> Result<Option<f64>> {
+        let mut falls = |s: f64| -> Result<bool> {
+            let mut both = [s, -s].into_iter().map(|s| {
+                let to: Vec<f64> = center.iter().zip(direction.iter()).map(|(c, u)| c + s * u).collect();
+                Ok(self.descent(&to)?.0 - here)
+            });
+            Ok(both.try_fold(0.0, |sum: f64, fall: Result<f64>| fall.map(|f| sum + f))? > 1.0)
+        };
+        let mut s = 1.0;
+        let outside = falls(s)?;
+        for _ in 0..60 {
+            let next = if outside { 0.5 * s } else { 2.0 * s };
+            if falls(next)? != outside {
+                return Ok(Some(s.min(next)));
+            }
+            s = next;
+        }
+        Ok(None)
+    }
+
     /// Second derivatives times v.
     fn curvature(&mut self, z: &[f64], v: &[f64]) -> Result<Vec<f64>> {
         self.run(z, v)?;
@@ -180,10 +253,10 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
 }
 
 /// The negative matrix of second derivatives.
-fn precision(target: &dyn Target, params: &Params, z: &[f64]) -> Result<DMatrix<f64>> {
+fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
     let d = z.len();
     // Every row is a copy of z with its own direction, so one evaluation gives the whole matrix.
     let unit: Vec<f64> = (0..d * d).map(|i| f64::from(i / d == i % d)).collect();
-    let products = Values::new(target, params, d)?.curvature(&z.repeat(d), &unit)?;
+    let products = rows.curvature(&z.repeat(d), &unit)?;
     Ok(DMatrix::from_row_slice(d, d, &products) * -1.0)
 }

@@ -93,9 +93,9 @@ impl Gaussian {
             Fixed::Typical => Some((center, &given.units.scale)),
         };
         if let Some((mean, sd)) = fixed {
-            let fits = mean.len() == d && sd.len() == d && sd.iter().all(|s| *s > 0.0 && s.is_finite());
-            if !fits {
-                let why = format!("a fixed Gaussian needs {d} means and {d} positive standard deviations");
+            let fits = mean.len() == d && sd.len() == d && mean.iter().all(|m| m.is_finite());
+            if !fits || !sd.iter().all(|s| *s > 0.0 && s.is_finite()) {
+                let why = format!("a fixed Gaussian needs {d} finite means and {d} positive standard deviations");
                 return Err(Error::Setting { what: "density", why });
             }
             let log_sd = scope.fixed("log_sd", d, || sd.iter().map(|s| s.ln()).collect());
@@ -153,7 +153,8 @@ impl<'g> Factor<'g> {
 
 /// Log density of standardised values `e` under standard deviations exp(log_sd), row by row.
 pub(crate) fn log_normal<'g>(e: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
-    let d = e.shape().dims()[1] as f64;
+    // A mistake made earlier has no shape; it is told when the graph is compiled.
+    let d = e.shape().dims().get(1).map_or(0.0, |d| *d as f64);
     (e.square() * -0.5 - log_sd).sum(&[1]) - 0.5 * d * std::f64::consts::TAU.ln()
 }
 

@@ -21,7 +21,7 @@ pub use settings::{Objective, Schedule, Settings};
 pub use training::{Progress, Training};
 
 use crate::approximation::Approximation;
-use crate::diagnostics::{Mean, mean, split_r_hat};
+use crate::diagnostics::{Mean, mean, split_r_hat, zero_weights};
 use crate::draws::Bounds;
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -69,7 +69,7 @@ pub struct Look {
     pub iteration: usize,
     /// Most iterations.
     pub iterations: usize,
-    /// Mean of the bound's estimates since the last look.
+    /// Mean of the bound's estimates since the last look; −∞ where a draw had no weight.
     pub bound: f64,
     /// Its standard error.
     pub se: f64,
@@ -192,7 +192,11 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
         if done.skipped == n || done.diverged == n * self.settings.draws {
             return self.rescue();
         }
-        let bound = mean(&done.bounds);
+        // Gradients leave out draws without weight; a bound does not.
+        let bound = match done.diverged {
+            0 => mean(&done.bounds),
+            _ => Mean { value: f64::NEG_INFINITY, se: f64::NAN, n: done.bounds.len() },
+        };
         let look = Look {
             iteration: self.report.iterations,
             iterations: self.settings.iterations,
@@ -241,6 +245,10 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
         let gain = match (mean(&bounds).value.is_finite(), mean(&self.best_bounds).value.is_finite()) {
             (true, true) => mean(&differences),
             (true, false) => Mean { value: f64::INFINITY, se: 0.0, n: 0 },
+            // Both are −∞: fewer draws without weight are better.
+            (false, false) if zero_weights(&bounds) < zero_weights(&self.best_bounds) => {
+                Mean { value: f64::INFINITY, se: 0.0, n: 0 }
+            }
             (false, _) => Mean { value: f64::NEG_INFINITY, se: 0.0, n: 0 },
         };
         if gain.value > 0.0 {
@@ -305,7 +313,8 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
             Schedule::Constant | Schedule::Automatic => rate,
         };
         loop {
-            if let ControlFlow::Break(ending) = self.look(at)? {
+            let lower = LOWER.powi(self.report.rescues as i32);
+            if let ControlFlow::Break(ending) = self.look(|t| at(t) * lower)? {
                 self.compare()?;
                 return Ok(ending);
             }

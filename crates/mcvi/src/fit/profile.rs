@@ -21,8 +21,8 @@ use nalgebra::DVector;
 const ROWS: usize = 4000;
 /// Most parameters the search runs over.
 const MOST: usize = 300;
-/// Steps of the search.
-const STEPS: usize = 60;
+/// Evaluations the search may take.
+const EVALUATIONS: usize = 80;
 
 /// Better parameters to start from, or none where the method does not apply.
 pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
@@ -44,7 +44,8 @@ pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Res
     }
 
     let graph = Graph::new();
-    let scope = Scope::new(&graph, ROWS, target.dtype(), Choices::Sample, start, params)?;
+    // Averaged over choices: drawn ones would hide how their probabilities follow from the parameters.
+    let scope = Scope::new(&graph, ROWS, target.dtype(), Choices::Average, start, params)?;
     let estimate = lower_bound(target.as_ref(), chain, &scope)?;
     scope.finish()?;
     let rows = match (settings.objective, estimate.steps.last()) {
@@ -68,7 +69,7 @@ pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Res
         let moved = regression.solve(&place(u)?)?;
         evaluate(&mut program, &moved, &units)
     };
-    let (best, _) = minimise(value, &vec![0.0; searched], STEPS)?;
+    let (best, _) = minimise(value, &vec![0.0; searched], EVALUATIONS)?;
     Ok(Some(regression.solve(&place(&best)?)?))
 }
 

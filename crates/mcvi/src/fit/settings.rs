@@ -88,6 +88,16 @@ impl Settings {
                 return Err(Error::Setting { what, why: "at least one is needed".to_owned() });
             }
         }
+        let (names, decays): (&str, &[f64]) = match &self.optimiser {
+            Optimiser::Adam { beta1, beta2 } => ("the decays of Adam", &[*beta1, *beta2]),
+            Optimiser::Sgd { momentum } => ("the momentum", &[*momentum]),
+            Optimiser::RmsProp { decay } => ("the decay of RMSProp", &[*decay]),
+            Optimiser::AdaGrad => ("", &[]),
+        };
+        if !decays.iter().all(|d| (0.0..1.0).contains(d)) {
+            let why = format!("{names} must be at least 0 and less than 1; got {decays:?}");
+            return Err(Error::Setting { what: "optimiser", why });
+        }
         if let Schedule::Halving(0) = self.schedule {
             return Err(Error::Setting { what: "schedule", why: "halve after at least one iteration".to_owned() });
         }

@@ -19,8 +19,9 @@ pub struct Training {
     settings: Settings,
     dtype: DType,
     feeds_second: bool,
-    /// Iterations taken.
+    /// Iterations taken, and taken since gradients were forgotten.
     t: usize,
+    remembered: usize,
     /// Names of the states that hold learned parameters.
     leaves: Vec<String>,
 }
@@ -95,12 +96,20 @@ impl Training {
         }
         let leaves = leaves.into_iter().map(|l| l.name).collect();
         let feeds_second = matches!(settings.optimiser, super::Optimiser::Adam { .. });
-        Ok(Training { program: program.compile()?, settings: settings.clone(), dtype, feeds_second, t: 0, leaves })
+        Ok(Training {
+            program: program.compile()?,
+            settings: settings.clone(),
+            dtype,
+            feeds_second,
+            t: 0,
+            remembered: 0,
+            leaves,
+        })
     }
 
     /// Take so many iterations at a learning rate. Iterates enter their average with these weights.
     pub fn run(&mut self, iterations: usize, rate: impl Fn(usize) -> f64, weights: &[f64]) -> Result<Progress> {
-        let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.t + i + 1));
+        let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.remembered + i + 1));
         let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
         let (rates, seconds, weights) = (column(rates)?, column(seconds)?, column(weights.to_vec())?);
@@ -111,6 +120,7 @@ impl Training {
         let run = run.record("bound").record("diverged").record("usable");
         let recorded = self.program.execute(&run)?;
         self.t += iterations;
+        self.remembered += iterations;
         Ok(Progress {
             bounds: recorded[0].to_f64(),
             diverged: recorded[1].to_f64().iter().sum::<f64>() as usize,
@@ -167,7 +177,7 @@ impl Training {
                 self.program.write(&name, &Array::zeros(value.dtype(), value.shape().clone())?)?;
             }
         }
-        self.t = 0;
+        self.remembered = 0;
         Ok(())
     }
 }

@@ -40,7 +40,8 @@ pub enum Around {
 /// r(a, d|zₜ).
 #[derive(Clone, Debug)]
 pub enum AcceptInverse {
-    /// r(a|zₜ) r(d|a, zₜ), as in the paper.
+    /// r(a|zₜ) r(d|a, zₜ), as in the paper. It gives weight to rejections that cannot happen, so that importance-weighted
+    /// evidence comes out somewhat low; the bound remains one.
     AcceptFirst {
         /// r(a|zₜ).
         accept: Bernoulli,
@@ -164,7 +165,9 @@ impl MetropolisHastings {
                         let a = scope.child("accept");
                         let yes = Given { more: more(step.back), ..yes };
                         let no = Given { more: more(step.drawn), ..no };
-                        (model.log_probabilities(&a, &yes)?.0, model.log_probabilities(&a, &no)?.1)
+                        let (yes, no) = (model.log_probabilities(&a, &yes)?.0, model.log_probabilities(&a, &no)?.1);
+                        // Where the way back is certain to be accepted, so is this.
+                        (odds.log_odds.le(0.0).select(0.0, yes), no)
                     }
                 };
                 Ok((d_yes + a_yes, d_no + a_no))
