@@ -66,7 +66,7 @@ impl Default for Settings {
             schedule: Schedule::Automatic,
             clip: 10.0,
             iterations: 100_000,
-            tolerance: 1e-3,
+            tolerance: 2e-3,
             seed: 1,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
