@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 /// Derivatives of the scalar `y` with respect to each of `wrt`, as expressions that can be differentiated again.
 ///
-/// `wrt` may be any nodes, not only inputs. Where `y` does not depend on one, its derivative is zero.
+/// `wrt` may be any nodes, not only inputs. Where `y` does not depend on one, its derivative is zero. What is built from a
+/// node may be simplified past it (a part of a part is a part of the whole); [`Expr::opaque`] keeps it in between.
 #[track_caller]
 pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
     let (graph, at) = (y.graph(), std::panic::Location::caller());

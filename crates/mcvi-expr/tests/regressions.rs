@@ -132,3 +132,26 @@ fn sizes_beyond_all_memory_are_refused() {
     let y = (0..9).map(|i| x.pad(0, (1usize << 58) - i, 0).slice(0, 0..2)).reduce(|a, b| a + b).unwrap();
     assert!(g.program().output("y", y).compile().is_err());
 }
+
+/// A part of a part is a part of the whole, and a part of a concatenation a part of its piece: a gradient asked for with
+/// respect to what lies between would be lost, were it not opaque.
+#[test]
+fn gradients_reach_opaque_values_that_are_taken_apart() {
+    let g = Graph::new();
+    let whole = g.state("whole", Array::new(5, vec![1.0, 2.0, 3.0, 4.0, 5.0]).unwrap());
+    let between = [
+        ("part", whole.slice(0, 1..4).opaque(), [2.0, 3.0, 4.0]),
+        ("joined", g.concat(&[whole.slice(0, 0..1), whole.slice(0, 3..5)], 0).opaque(), [1.0, 4.0, 5.0]),
+        ("constant", g.full(DType::F64, [3], 2.0).opaque(), [2.0; 3]),
+    ];
+    for (name, x, value) in between {
+        let y = x.at(0, 0).square() + x.at(0, 2).square() * 3.0;
+        let (dx, dwhole) = (grad(y, &[x]).unwrap()[0], grad(y, &[whole]).unwrap()[0]);
+        let mut program = g.program().output("x", x).output("dx", dx).output("dwhole", dwhole).compile().unwrap();
+        program.run(1).unwrap();
+        assert_eq!(program.output("x").unwrap().to_f64(), value, "{name}");
+        assert_eq!(program.output("dx").unwrap().to_f64(), [2.0 * value[0], 0.0, 6.0 * value[2]], "{name}");
+        let total: f64 = program.output("dwhole").unwrap().to_f64().iter().sum();
+        assert_eq!(total, if name == "constant" { 0.0 } else { 2.0 * value[0] + 6.0 * value[2] }, "{name}");
+    }
+}

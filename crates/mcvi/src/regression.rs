@@ -7,7 +7,7 @@
 use crate::approximation::Approximation;
 use crate::bound::lower_bound;
 use crate::error::Result;
-use crate::params::{Group, Params};
+use crate::params::Params;
 use crate::scope::{Choices, Observation, Scope, write};
 use mcvi_expr::{Array, Graph, Program};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
@@ -47,12 +47,8 @@ impl Regression {
         lower_bound(target.as_ref(), chain, &scope)?;
         scope.finish()?;
         let observations = scope.observations();
-        // Only inverse models have a best given the chain: a q₀ or a momentum whose density is told as well (by a
-        // bridge, by a reversed step) makes the chain.
-        let learned = |o: &Observation<'_>, name: &str| {
-            let param = params.get(&format!("{}.{name}", o.path));
-            param.is_some_and(|p| p.learned && p.group == Group::Inverse)
-        };
+        let learned =
+            |o: &Observation<'_>, name: &str| params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned);
         let (mut program, mut asked) = (graph.program().seed(seed), vec![]);
         for o in observations.iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
             let i = asked.len();

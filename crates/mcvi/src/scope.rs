@@ -231,7 +231,12 @@ impl<'g> Scope<'g> {
         self.build.packed.ok_or_else(|| Error::Params { why: "none is learned".to_owned() })
     }
 
+    /// Note what an inverse model is asked. Where q itself is evaluated (reversed momenta, bridges) nothing is noted: a
+    /// regression would change the chain.
     pub(crate) fn observe(&self, features: Vec<(&'static str, Expr<'g>)>, value: Expr<'g>, weight: Option<Expr<'g>>) {
+        if self.group != Group::Inverse {
+            return;
+        }
         let path = self.path.clone();
         self.build.observations.borrow_mut().push(Observation { path, features, value, weight });
     }
@@ -295,7 +300,8 @@ fn place<'g>(graph: &'g Graph, params: &Params) -> Result<Placed<'g>> {
         let expr = match state {
             Some(state) if is_packed(param) => {
                 at += shape.size();
-                state.slice(0, at - shape.size()..at).reshape(shape)
+                // Opaque, so that the gradient is not lost where a chain takes the parameter apart.
+                state.slice(0, at - shape.size()..at).reshape(shape).opaque()
             }
             _ if param.learned => graph.state(name, param.value.clone()),
             _ => graph.literal(param.value.clone()),

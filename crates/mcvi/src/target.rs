@@ -111,6 +111,7 @@ impl<'g> Landscape<'_, 'g> {
 
     /// The log density of each row of z.
     pub fn log_density(&self, z: Expr<'g>) -> Result<Expr<'g>> {
+        let z = z.opaque();
         let log_p = evaluate(self.target, &self.scope, z)?;
         match &self.bridge {
             Some(bridge) => bridge(z, log_p),
@@ -134,7 +135,8 @@ impl<'g> Landscape<'_, 'g> {
 
 /// log p(x, z), checked to be one number a row.
 pub(crate) fn evaluate<'g>(target: &dyn Target, scope: &Scope<'g>, z: Expr<'g>) -> Result<Expr<'g>> {
-    let log_p = target.log_density(scope, z);
+    // Opaque, so that the gradient is not lost where z was joined from coordinates and is taken apart again.
+    let log_p = target.log_density(scope, z.opaque());
     if let Some(error) = log_p.error() {
         return Err(error.into());
     }

@@ -432,6 +432,19 @@ impl<'g> Expr<'g> {
         self.graph().build("cast", &[self], Location::caller(), || Ok((Op::Cast, self.shape(), dtype)))
     }
 
+    /// The value as it is, as a node of its own. Simplifications look through the arguments of what is built: a part
+    /// of a part is a part of the whole. What is built from an opaque value depends on that node, so that [`grad`]
+    /// may be asked for with respect to it, whatever it was made from.
+    ///
+    /// [`grad`]: crate::grad
+    #[track_caller]
+    pub fn opaque(self) -> Expr<'g> {
+        if self.error().is_some() || matches!(self.op(), Op::Opaque) {
+            return self;
+        }
+        self.graph().build("opaque", &[self], Location::caller(), || Ok((Op::Opaque, self.shape(), self.dtype())))
+    }
+
     /// The value as it is, through which no derivative flows.
     #[track_caller]
     pub fn stop_gradient(self) -> Expr<'g> {

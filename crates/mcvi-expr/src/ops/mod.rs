@@ -41,6 +41,7 @@ pub(crate) enum Op {
     Select,
     Cast,
     StopGradient,
+    Opaque,
     Broadcast,
     Reshape,
     Permute(Vec<usize>),
@@ -96,6 +97,7 @@ impl Op {
             Op::Select => "select",
             Op::Cast => "cast",
             Op::StopGradient => "stop_gradient",
+            Op::Opaque => "opaque",
             Op::Broadcast => "broadcast",
             Op::Reshape => "reshape",
             Op::Permute(_) => "permute",
@@ -190,6 +192,7 @@ impl<'g> Vjp<'_, 'g> {
             Op::Take(_) | Op::PutAdd(_) => index::vjp(op, self),
             Op::External(part, function) => external::vjp(*part, function, self)?,
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Noise(..) => vec![],
+            Op::Opaque => vec![Some(self.ct)],
             Op::StopGradient | Op::Poison(_) => vec![None; self.args.len()],
         };
         Ok(all)

@@ -23,7 +23,7 @@ impl View {
     pub fn through(node: &Node, arg: &Node, view: &View) -> Option<View> {
         let mut out = view.clone();
         match &node.op {
-            Op::StopGradient => {}
+            Op::StopGradient | Op::Opaque => {}
             Op::Broadcast => {
                 let lead = node.shape.rank() - arg.shape.rank();
                 let stride = |i: usize| {

@@ -120,12 +120,6 @@ pub struct Dynamics<'g> {
 }
 
 impl<'g> Dynamics<'g> {
-    /// Diagonal masses and a step size, as numbers.
-    pub fn fixed(scope: &Scope<'g>, step: Expr<'g>, mass: &[f64], leapfrogs: usize) -> Self {
-        let inverse: Vec<f64> = mass.iter().map(|m| m.recip()).collect();
-        Dynamics { eps: step, inverse_mass: InverseMass::Diagonal(scope.vector(&inverse)), leapfrogs }
-    }
-
     /// Follow the dynamics. The last gradient of a leapfrog is the first of the next, so k cost k + 1 gradients.
     pub fn run(&self, target: &Landscape<'_, 'g>, from: Point<'g>, v: Expr<'g>) -> Result<(Point<'g>, Expr<'g>)> {
         if self.leapfrogs == 0 {

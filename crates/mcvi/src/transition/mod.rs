@@ -8,7 +8,7 @@ mod over_relaxation;
 mod proposal;
 
 pub use gibbs::Gibbs;
-pub use hamiltonian::{Hamiltonian, Mass};
+pub use hamiltonian::{Dynamics, Hamiltonian, Mass};
 pub use langevin::Langevin;
 pub use metropolis::{AcceptInverse, AcceptModel, Around, MetropolisHastings};
 pub use over_relaxation::OverRelaxation;
