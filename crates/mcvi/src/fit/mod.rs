@@ -120,6 +120,7 @@ pub fn fit_observed(
 
 struct Fit<'a, F> {
     settings: &'a Settings,
+    approximation: Approximation,
     observe: F,
     training: Training,
     compared: Bounds,
@@ -152,6 +153,7 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
         let (like, best) = (approximation.params.clone(), approximation.params.clone());
         let mut made = Fit {
             settings,
+            approximation: approximation.clone(),
             observe,
             training,
             compared,
@@ -189,6 +191,10 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
         self.report.iterations += n;
         self.report.diverged += done.diverged;
         self.report.skipped += done.skipped;
+        if done.diverged > 0 && !self.training.is_careful() {
+            self.training = self.training.careful(&self.approximation)?;
+            return Ok(ControlFlow::Continue(()));
+        }
         if done.skipped == n || done.diverged == n * self.settings.draws {
             return self.rescue();
         }

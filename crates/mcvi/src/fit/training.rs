@@ -24,6 +24,7 @@ pub struct Training {
     remembered: usize,
     /// Names of the states that hold learned parameters.
     leaves: Vec<String>,
+    careful: bool,
 }
 
 /// What some iterations came to.
@@ -47,8 +48,24 @@ struct Leaf<'g> {
 }
 
 impl Training {
-    /// Compile an iteration.
+    /// Compile an iteration. Where the bound of a draw is not finite, no step is taken.
     pub fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
+        Training::compile(approximation, settings, false)
+    }
+
+    /// The same iteration from the same state, which leaves out draws whose bound is not finite instead of waiting for
+    /// better ones. It takes a pass more: no gradient can be begun before all bounds are known.
+    pub fn careful(&mut self, approximation: &Approximation) -> Result<Self> {
+        let mut careful = Training::compile(approximation, &self.settings, true)?;
+        for (name, value) in self.program.states() {
+            careful.program.write(&name, &value)?;
+        }
+        careful.program.set_step(self.program.step());
+        (careful.t, careful.remembered) = (self.t, self.remembered);
+        Ok(careful)
+    }
+
+    fn compile(approximation: &Approximation, settings: &Settings, careful: bool) -> Result<Self> {
         let Approximation { target, chain, start, params } = approximation;
         let (graph, dtype) = (Graph::new(), target.dtype());
         let scope = Scope::new(&graph, settings.draws, dtype, Choices::Average, start, params)?;
@@ -64,7 +81,8 @@ impl Training {
         // A draw that diverged has no direction to give; it is counted instead.
         let finite = rows.abs().lt(f64::INFINITY);
         let bound = finite.select(rows, 0.0).sum_all() / finite.sum_all().max(1.0);
-        let leaves = leaves(&graph, &scope, bound * -1.0, settings)?;
+        let loss = if careful { bound } else { rows.mean_all() } * -1.0;
+        let leaves = leaves(&graph, &scope, loss, settings)?;
         if leaves.is_empty() {
             return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
         }
@@ -104,6 +122,7 @@ impl Training {
             t: 0,
             remembered: 0,
             leaves,
+            careful,
         })
     }
 
@@ -131,6 +150,11 @@ impl Training {
     /// Where the time of an iteration goes: each kernel with its median nanoseconds on one thread.
     pub fn profile(&mut self, iterations: usize) -> Result<Vec<(String, f64)>> {
         Ok(self.program.profile(iterations)?)
+    }
+
+    /// Whether draws whose bound is not finite are left out.
+    pub fn is_careful(&self) -> bool {
+        self.careful
     }
 
     /// Iterations taken so far.
