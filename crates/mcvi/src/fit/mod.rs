@@ -193,7 +193,6 @@ impl<'a, F: FnMut(&Look) -> ControlFlow<()>> Fit<'a, F> {
         self.report.skipped += done.skipped;
         if done.diverged > 0 && !self.training.is_careful() {
             self.training = self.training.careful(&self.approximation)?;
-            return Ok(ControlFlow::Continue(()));
         }
         if done.skipped == n || done.diverged == n * self.settings.draws {
             return self.rescue();
