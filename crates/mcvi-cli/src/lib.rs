@@ -5,6 +5,8 @@ mod output;
 mod paper;
 pub mod plot;
 mod progress;
+pub mod report;
+pub mod store;
 mod work;
 
 use clap::{Parser, Subcommand};

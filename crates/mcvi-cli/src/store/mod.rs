@@ -1,0 +1,31 @@
+//! What a fit leaves in its output folder, apart from figures and the report: tables for any program, draws for ArviZ.
+//!
+//! Everything is written into a [`folder::Staging`] folder, which takes its final name once it is complete.
+
+pub mod arrow;
+pub mod csv;
+mod flat;
+pub mod folder;
+pub mod zarr;
+
+use std::io::{Error, ErrorKind};
+
+/// A column of a table: its name and its values.
+pub type Column = (String, Vec<f64>);
+
+/// The number of rows that all the columns have.
+fn rows(columns: &[Column]) -> std::io::Result<usize> {
+    let Some((first, values)) = columns.first() else { return Ok(0) };
+    match columns.iter().find(|(_, other)| other.len() != values.len()) {
+        None => Ok(values.len()),
+        Some((name, other)) => Err(invalid(format!(
+            "column {name} has {} values, but column {first} has {}: a table needs as many of each",
+            other.len(),
+            values.len()
+        ))),
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidInput, message)
+}

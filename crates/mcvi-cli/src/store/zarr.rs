@@ -1,0 +1,223 @@
+//! Draws as a Zarr store in ArviZ's layout: a group for each kind of result, in it an array for each variable and one
+//! for the coordinates of each dimension.
+//!
+//! The format is version 2 with consolidated metadata: the one that `arviz.from_zarr` of the 0.x series (whose zarr
+//! is older than 3) and of the 1.x series both open, and `xarray.open_datatree` as well. Chunks are raw: draws are
+//! noise, which hardly compresses, and so any program can read them without a codec.
+
+use super::invalid;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufWriter, Result, Write};
+use std::path::Path;
+
+/// The largest chunk in bytes, where slices along one dimension allow: what a reader is glad to read in one go.
+const CHUNK: usize = 1 << 26;
+
+/// One kind of result, such as `posterior`.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// What ArviZ calls it: `posterior`, `log_likelihood`, `observed_data`, and so on.
+    pub name: String,
+    /// Remarks about the whole group, such as `inference_library`.
+    pub attributes: Map<String, Value>,
+    /// Its arrays. Coordinates need not be among them: each dimension without any counts from zero.
+    pub variables: Vec<Variable>,
+}
+
+/// An array with named dimensions.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// The name, unique in its group.
+    pub name: String,
+    /// Names and lengths of the dimensions, the last of which varies fastest; none for a single number.
+    pub dims: Vec<(String, usize)>,
+    /// The values, as many as the dimensions' lengths multiply to.
+    pub values: Values,
+}
+
+/// The values of an array.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Real numbers.
+    F64(Vec<f64>),
+    /// Whole numbers.
+    I64(Vec<i64>),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::F64(values) => values.len(),
+            Self::I64(values) => values.len(),
+        }
+    }
+
+    fn data_type(&self) -> &'static str {
+        match self {
+            Self::F64(_) => "<f8",
+            Self::I64(_) => "<i8",
+        }
+    }
+
+    /// Write the values from one place to another, then zeros up to the length of a chunk.
+    fn write(&self, out: &mut impl Write, from: usize, to: usize, chunk: usize) -> Result<()> {
+        match self {
+            Self::F64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
+            Self::I64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
+        }
+        (to - from..chunk).try_for_each(|_| out.write_all(&[0; 8]))
+    }
+}
+
+/// Write a store, a folder, with these groups. What is wrong with them is found before anything is written.
+pub fn write(path: &Path, groups: &[Group]) -> Result<()> {
+    write_chunked(path, groups, CHUNK)
+}
+
+fn write_chunked(path: &Path, groups: &[Group], chunk: usize) -> Result<()> {
+    distinct("group", groups.iter().map(|group| group.name.as_str()), "the store")?;
+    let coordinates: Vec<Vec<Variable>> = groups.iter().map(coordinates).collect::<Result<_>>()?;
+
+    let mut store = Store { path, metadata: Map::new() };
+    fs::create_dir_all(path)?;
+    store.document("", ".zgroup", json!({ "zarr_format": 2 }))?;
+    store.document("", ".zattrs", json!({}))?;
+    for (group, coordinates) in groups.iter().zip(coordinates) {
+        fs::create_dir(path.join(&group.name))?;
+        store.document(&group.name, ".zgroup", json!({ "zarr_format": 2 }))?;
+        store.document(&group.name, ".zattrs", Value::Object(group.attributes.clone()))?;
+        for variable in coordinates.iter().chain(&group.variables) {
+            store.array(&group.name, variable, chunk)?;
+        }
+    }
+    // Last, so that a reader finds all that it lists.
+    let all = json!({ "metadata": store.metadata, "zarr_consolidated_format": 1 });
+    fs::write(path.join(".zmetadata"), format!("{all:#}\n"))
+}
+
+/// The coordinates of those of a group's dimensions that have none yet; an error if the group does not fit together.
+fn coordinates(group: &Group) -> Result<Vec<Variable>> {
+    let names = || group.variables.iter().map(|variable| variable.name.as_str());
+    let place = format!("group {}", group.name);
+    distinct("variable", names(), &place)?;
+    let mut lengths: BTreeMap<&str, usize> = BTreeMap::new();
+    for Variable { name, dims, values } in &group.variables {
+        let count = dims.iter().try_fold(1_usize, |count, (_, length)| count.checked_mul(*length));
+        if count != Some(values.len()) {
+            let shape: Vec<String> = dims.iter().map(|(dim, length)| format!("{dim}: {length}")).collect();
+            let (n, shape) = (values.len(), shape.join(", "));
+            return Err(invalid(format!("{place}: {name} has {n} values, which do not fill ({shape})")));
+        }
+        distinct("dimension", dims.iter().map(|(dim, _)| dim.as_str()), &format!("{place}, {name}"))?;
+        for (dim, length) in dims {
+            let known = *lengths.entry(dim).or_insert(*length);
+            if known != *length {
+                return Err(invalid(format!("{place}: {dim} has the length {known}, but {length} in {name}")));
+            }
+        }
+    }
+    let missing = lengths.into_iter().filter(|(dim, _)| !names().any(|name| name == *dim));
+    let count = |(dim, length): (&str, usize)| Variable {
+        name: dim.to_owned(),
+        dims: vec![(dim.to_owned(), length)],
+        values: Values::I64((0..length as i64).collect()),
+    };
+    Ok(missing.map(count).collect())
+}
+
+/// See that names can be folders and that none comes twice.
+fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>, place: &str) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+            return Err(invalid(format!("{place}: a {kind} cannot be called {name:?}")));
+        }
+        if !seen.insert(name) {
+            return Err(invalid(format!("{place}: there are two of the {kind} {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// A store being written.
+struct Store<'a> {
+    path: &'a Path,
+    /// Every document by its place, to be read in one go by who opens the store.
+    metadata: Map<String, Value>,
+}
+
+impl Store<'_> {
+    fn document(&mut self, folder: &str, name: &str, value: Value) -> Result<()> {
+        let key = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        fs::write(self.path.join(&key), format!("{value:#}\n"))?;
+        self.metadata.insert(key, value);
+        Ok(())
+    }
+
+    fn array(&mut self, group: &str, Variable { name, dims, values }: &Variable, chunk: usize) -> Result<()> {
+        let folder = format!("{group}/{name}");
+        fs::create_dir(self.path.join(&folder))?;
+        let shape: Vec<usize> = dims.iter().map(|(_, length)| *length).collect();
+        let slices = Slices::new(&shape, chunk);
+        let description = json!({
+            "zarr_format": 2,
+            "shape": shape,
+            "chunks": slices.chunks,
+            "dtype": values.data_type(),
+            "order": "C",
+            "compressor": null,
+            // xarray would take values equal to it as missing.
+            "fill_value": null,
+            "filters": null,
+        });
+        self.document(&folder, ".zarray", description)?;
+        let names: Vec<&str> = dims.iter().map(|(dim, _)| dim.as_str()).collect();
+        self.document(&folder, ".zattrs", json!({ "_ARRAY_DIMENSIONS": names }))?;
+        for (i, from) in (0..values.len()).step_by(slices.length).enumerate() {
+            let mut out = BufWriter::new(fs::File::create(self.path.join(&folder).join(slices.key(i)))?);
+            values.write(&mut out, from, values.len().min(from + slices.length), slices.length)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// How an array is cut along the first dimension that is longer than one, so that each chunk is one run of values.
+struct Slices {
+    chunks: Vec<usize>,
+    cut: Option<usize>,
+    /// Values in a chunk.
+    length: usize,
+}
+
+impl Slices {
+    fn new(shape: &[usize], bytes: usize) -> Self {
+        // Chunks are never empty, even those of an array that is.
+        let mut chunks: Vec<usize> = shape.iter().map(|length| (*length).max(1)).collect();
+        let cut = chunks.iter().position(|length| *length > 1);
+        if let Some(cut) = cut {
+            let row: usize = chunks[cut + 1..].iter().product();
+            let rows = (bytes / 8 / row).clamp(1, chunks[cut]);
+            // As even as can be, or the last would be filled up for nothing.
+            chunks[cut] = chunks[cut].div_ceil(chunks[cut].div_ceil(rows));
+        }
+        let length = chunks.iter().product();
+        Self { chunks, cut, length }
+    }
+
+    /// The name of a chunk: its place in each dimension.
+    fn key(&self, i: usize) -> String {
+        let place = |d: usize| if Some(d) == self.cut { i.to_string() } else { "0".to_owned() };
+        if self.chunks.is_empty() {
+            "0".to_owned()
+        } else {
+            (0..self.chunks.len()).map(place).collect::<Vec<_>>().join(".")
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "zarr_tests.rs"]
+mod tests;
