@@ -76,6 +76,7 @@ mod error;
 pub mod fit;
 mod gradient;
 mod minimise;
+pub mod model;
 pub mod paper;
 mod params;
 mod regression;

@@ -1,0 +1,189 @@
+//! Transforms between free numbers, in which inference works, and constrained values, in which models are written.
+//!
+//! The transforms are those of Stan's reference manual, computed from logarithms: they keep their digits where the
+//! free numbers are large.
+
+use mcvi_expr::{DType, Expr};
+use std::f64::consts::LN_2;
+
+/// How far from 1 a sum may be by rounding alone.
+const TOLERANCE: f64 = 1e-8;
+
+/// What values a quantity may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Constraint {
+    /// Any numbers.
+    Real,
+    /// Numbers above 0.
+    Positive,
+    /// Numbers above a bound.
+    Lower(f64),
+    /// Numbers below a bound.
+    Upper(f64),
+    /// Numbers between two bounds.
+    Interval(f64, f64),
+    /// Numbers in increasing order.
+    Ordered,
+    /// Positive numbers that sum to 1.
+    Simplex,
+    /// The lower Cholesky factor of a correlation matrix.
+    CorrelationCholesky,
+}
+
+impl Constraint {
+    /// The number of free numbers behind a value of k elements, or of k × k for [`Constraint::CorrelationCholesky`].
+    pub fn free(self, k: usize) -> usize {
+        match self {
+            Constraint::Simplex => k.saturating_sub(1),
+            Constraint::CorrelationCholesky => k * k.saturating_sub(1) / 2,
+            _ => k,
+        }
+    }
+
+    /// The value, `[rows, k]` or `[rows, k, k]`, that belongs to free numbers `[rows, free(k)]`, and the logarithm of
+    /// the absolute Jacobian determinant of the transform, `[rows]`.
+    ///
+    /// Where there are no free numbers, only the rows of `u` count. The Jacobian of a correlation factor is that of
+    /// its elements below the diagonal, which is what [`lkj_cholesky`](super::lkj_cholesky) is a density of.
+    #[track_caller]
+    pub fn constrain<'g>(self, u: Expr<'g>, k: usize) -> (Expr<'g>, Expr<'g>) {
+        let rows = u.shape().dims().first().copied().unwrap_or(1);
+        if self.free(k) == 0 && k > 0 && u.error().is_none() {
+            let ones = u.graph().full(u.dtype(), self.shape(rows, k), 1.0);
+            return (ones, u.graph().full(u.dtype(), [rows], 0.0));
+        }
+        // Nothing may broadcast: another number of free numbers is a mistake.
+        let u = u.reshape([rows, self.free(k)]);
+        if u.error().is_some() {
+            return (u, u);
+        }
+        match self.bounded() {
+            Constraint::Real => (u, u.graph().full(u.dtype(), [rows], 0.0)),
+            // A single number has no order to keep.
+            Constraint::Ordered if k == 1 => Constraint::Real.constrain(u, k),
+            Constraint::Positive => (u.exp(), u.sum(&[1])),
+            Constraint::Lower(low) => (u.exp() + low, u.sum(&[1])),
+            Constraint::Upper(high) => (high - u.exp(), u.sum(&[1])),
+            Constraint::Interval(low, high) => {
+                let width = high - low;
+                // The sum may round to more than the bound.
+                ((u.sigmoid() * width + low).min(high), (u.log_sigmoid() + (-u).log_sigmoid() + width.ln()).sum(&[1]))
+            }
+            Constraint::Ordered => ordered(u, k),
+            Constraint::Simplex => simplex(u, k),
+            Constraint::CorrelationCholesky => correlation_cholesky(u, k),
+        }
+    }
+
+    /// The free numbers behind one value, or nothing if it does not meet the constraint. Matrices come row by row.
+    pub fn unconstrain(self, value: &[f64]) -> Option<Vec<f64>> {
+        // Each number on its own; the logarithm of what is not above 0 is not finite.
+        let each = |f: &dyn Fn(f64) -> f64| value.iter().map(|&x| f(x)).collect::<Vec<f64>>();
+        let free = match self.bounded() {
+            Constraint::Real => value.to_vec(),
+            Constraint::Positive => each(&|x| x.ln()),
+            Constraint::Lower(low) => each(&|x| (x - low).ln()),
+            Constraint::Upper(high) => each(&|x| (high - x).ln()),
+            Constraint::Interval(low, high) => each(&|x| (x - low).ln() - (high - x).ln()),
+            Constraint::Ordered => {
+                let steps = value.windows(2).map(|pair| (pair[1] - pair[0]).ln());
+                value.first().copied().into_iter().chain(steps).collect()
+            }
+            Constraint::Simplex => free_simplex(value)?,
+            Constraint::CorrelationCholesky => free_correlation_cholesky(value)?,
+        };
+        free.iter().all(|u| u.is_finite()).then_some(free)
+    }
+
+    /// The constraint without bounds at infinity.
+    fn bounded(self) -> Self {
+        match self {
+            Constraint::Lower(f64::NEG_INFINITY)
+            | Constraint::Upper(f64::INFINITY)
+            | Constraint::Interval(f64::NEG_INFINITY, f64::INFINITY) => Constraint::Real,
+            Constraint::Interval(low, f64::INFINITY) => Constraint::Lower(low),
+            Constraint::Interval(f64::NEG_INFINITY, high) => Constraint::Upper(high),
+            other => other,
+        }
+    }
+
+    fn shape(self, rows: usize, k: usize) -> Vec<usize> {
+        if self == Constraint::CorrelationCholesky { vec![rows, k, k] } else { vec![rows, k] }
+    }
+}
+
+/// The first number is free, the logarithms of the steps to the others are.
+#[track_caller]
+fn ordered(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
+    let (first, steps) = (u.slice(1, 0..1), u.slice(1, 1..k));
+    (u.graph().concat(&[first, steps.exp()], 1).cumsum(1), steps.sum(&[1]))
+}
+
+/// Stick breaking: xⱼ is the share σ(yⱼ) of what is left, y = u − ln(K − j), so that u = 0 gives equal parts.
+#[track_caller]
+fn simplex(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
+    let later = (k - 1) as f64 - u.graph().arange(u.dtype(), k - 1);
+    let y = u - later.ln();
+    let taken = y.log_sigmoid();
+    // ln of what is left after each break
+    let left = (-y).log_sigmoid().cumsum(1);
+    ((taken.pad(1, 0, 1) + left.pad(1, 1, 0)).exp(), (taken + left).sum(&[1]))
+}
+
+/// L_ij = z_ij Π_{l<j} √(1 − z_il²) with z = tanh u below the diagonal and 1 on it.
+#[track_caller]
+fn correlation_cholesky(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
+    let column = u.graph().arange(u.dtype(), k);
+    let row = column.expand(1);
+    let below = row.gt(column);
+    // u row by row into the places below the diagonal
+    let place = below.select(row * (row - 1.0) * 0.5 + column, 0.0);
+    let u = u.take(1, place.cast(DType::I32));
+    // ln(1 − tanh² u) = ln 4σ(2u)σ(−2u)
+    let twice = u * 2.0;
+    let log_rest = below.select(twice.log_sigmoid() + (-twice).log_sigmoid() + 2.0 * LN_2, 0.0);
+    let log_left = (log_rest.slice(2, 0..k - 1) * 0.5).cumsum(2).pad(2, 1, 0);
+    let value = below.select(u.tanh(), row.eq(column)) * log_left.exp();
+    (value, below.select(log_left + log_rest, 0.0).sum(&[1, 2]))
+}
+
+fn free_simplex(value: &[f64]) -> Option<Vec<f64>> {
+    if value.is_empty() || (value.iter().sum::<f64>() - 1.0).abs() > TOLERANCE {
+        return None;
+    }
+    // What is left after an element is summed from the end: one minus the start of the sum loses digits.
+    let (mut left, mut free) = (value[value.len() - 1], vec![]);
+    for (later, x) in value.iter().rev().skip(1).enumerate() {
+        free.push(x.ln() - left.ln() + ((later + 1) as f64).ln());
+        left += x;
+    }
+    free.reverse();
+    // A last element below 0 is in no logarithm of its own once others were added to it.
+    value.iter().all(|x| *x > 0.0).then_some(free)
+}
+
+fn free_correlation_cholesky(value: &[f64]) -> Option<Vec<f64>> {
+    let k = value.len().isqrt();
+    if k == 0 || value.len() != k * k {
+        return None;
+    }
+    let mut free = vec![];
+    for (i, row) in value.chunks_exact(k).enumerate() {
+        let norm: f64 = row.iter().map(|x| x * x).sum();
+        let above = row[i + 1..].iter().any(|x| *x != 0.0);
+        // Asked this way round, NaN is outside.
+        let inside = (norm - 1.0).abs() <= TOLERANCE && row[i] > 0.0;
+        if above || !inside {
+            return None;
+        }
+        // tanh u = L_ij / √(L_ij² + …) is sinh u = L_ij / √…, where … is the squared length of the row after L_ij.
+        let (mut left, start) = (row[i], free.len());
+        for x in row[..i].iter().rev() {
+            free.push((x / left).asinh());
+            left = left.hypot(*x);
+        }
+        free[start..].reverse();
+    }
+    Some(free)
+}

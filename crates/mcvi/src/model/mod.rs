@@ -1,0 +1,12 @@
+//! What models are written in: distributions, and transforms of free numbers to constrained values.
+
+mod constraint;
+mod distribution;
+
+pub use constraint::Constraint;
+pub use distribution::{
+    Distribution, Family, Value, bernoulli_logit, beta, beta_binomial, binomial_logit, categorical_logit, cauchy,
+    dirichlet, exponential, gamma, half_cauchy, half_normal, half_student_t, inverse_gamma, laplace, lkj_cholesky,
+    log_normal, multinomial_logit, multivariate_normal_cholesky, negative_binomial_log, normal, poisson_log, student_t,
+    uniform,
+};

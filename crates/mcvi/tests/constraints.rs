@@ -1,0 +1,191 @@
+//! The transforms against 200-digit ones (tests/data/constraints.py): values, Jacobians, round trips, mistakes.
+
+#[path = "../../mcvi-expr/tests/common/mod.rs"]
+mod common;
+
+use common::{array, assert_close, check_derivatives, evaluate};
+use mcvi::model::Constraint;
+use mcvi_expr::{DType, Graph};
+use serde_json::Value;
+
+const INF: f64 = f64::INFINITY;
+
+struct Case {
+    name: String,
+    constraint: Constraint,
+    u: Vec<f64>,
+    k: usize,
+    value: Vec<f64>,
+    log_jacobian: f64,
+}
+
+fn cases() -> Vec<Case> {
+    let all: Vec<Value> = serde_json::from_str(include_str!("data/constraints.json")).unwrap();
+    let numbers = |v: &Value| v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>();
+    let case = |case: &Value| {
+        let name = case["constraint"].as_str().unwrap();
+        let constraint = match name {
+            "real" => Constraint::Real,
+            "positive" => Constraint::Positive,
+            "lower" => Constraint::Lower(-1.5),
+            "upper" => Constraint::Upper(2.25),
+            "interval" => Constraint::Interval(-1.0, 3.0),
+            "unit" => Constraint::Interval(0.0, 1.0),
+            "ordered" => Constraint::Ordered,
+            "simplex" => Constraint::Simplex,
+            _ => Constraint::CorrelationCholesky,
+        };
+        let (u, value) = (numbers(&case["u"]), numbers(&case["value"]));
+        let k = if name == "correlation" { value.len().isqrt() } else { value.len() };
+        let name = format!("{name} of {u:?}");
+        Case { name, constraint, u, k, value, log_jacobian: case["log_jacobian"].as_f64().unwrap() }
+    };
+    all.iter().map(case).collect()
+}
+
+/// The value and the log Jacobian of two rows, the second of them the one given.
+fn constrain(constraint: Constraint, u: &[f64], k: usize) -> (Vec<f64>, f64) {
+    let rows = array([2, u.len()], [vec![0.1; u.len()], u.to_vec()].concat());
+    let out = evaluate(&[rows], |x| {
+        let (value, log_jacobian) = constraint.constrain(x[0], k);
+        vec![value, log_jacobian]
+    });
+    let (value, log_jacobian) = (out[0].to_f64(), out[1].to_f64());
+    assert_eq!(log_jacobian.len(), 2);
+    (value[value.len() / 2..].to_vec(), log_jacobian[1])
+}
+
+#[test]
+fn values_and_jacobians_are_those_of_200_digits() {
+    for case in cases() {
+        assert_eq!(case.constraint.free(case.k), case.u.len(), "{}", case.name);
+        let (value, log_jacobian) = constrain(case.constraint, &case.u, case.k);
+        for (ours, theirs) in value.iter().zip(&case.value) {
+            assert!((ours - theirs).abs() <= 1e-12 * theirs.abs().max(1e-300), "{}: {ours} not {theirs}", case.name);
+        }
+        assert_eq!(value.len(), case.value.len());
+        let error = (log_jacobian - case.log_jacobian).abs();
+        assert!(error <= 1e-12 * case.log_jacobian.abs().max(1.0), "{}: log Jacobian {log_jacobian}", case.name);
+    }
+}
+
+#[test]
+fn unconstrain_undoes_constrain() {
+    for case in cases() {
+        // Beside a bound, a value has room for fewer digits: those of the free number that are left.
+        let lost = match case.constraint {
+            Constraint::Lower(_) | Constraint::Upper(_) | Constraint::Interval(..) | Constraint::Ordered => {
+                case.u.iter().fold(0.0, |a: f64, u| a.max(u.abs())).exp() * 1e-15
+            }
+            _ => 0.0,
+        };
+        let (value, _) = constrain(case.constraint, &case.u, case.k);
+        match case.constraint.unconstrain(&value) {
+            Some(u) => assert_close(&u, &case.u, 1e-12 + lost),
+            // Rounded onto the bound itself.
+            None => assert!(lost > 1.0, "{} is outside", case.name),
+        }
+    }
+}
+
+#[test]
+fn derivatives_are_finite_differences() {
+    for case in cases().into_iter().filter(|c| c.u.iter().all(|u| u.abs() < 5.0)) {
+        let u = array([1, case.u.len()], case.u.clone());
+        let value = check_derivatives(std::slice::from_ref(&u), |x| case.constraint.constrain(x[0], case.k).0);
+        value.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let log_jacobian = check_derivatives(&[u], |x| case.constraint.constrain(x[0], case.k).1);
+        log_jacobian.unwrap_or_else(|e| panic!("{}, log Jacobian: {e}", case.name));
+    }
+}
+
+#[test]
+fn derivatives_are_finite_far_out() {
+    for case in cases() {
+        let graph = Graph::new();
+        let u = graph.input("u", DType::F64, [1, case.u.len()]);
+        let (value, log_jacobian) = case.constraint.constrain(u, case.k);
+        let slope = mcvi_expr::grad(value.sum_all() + log_jacobian.sum_all(), &[u]).unwrap()[0];
+        let curve = mcvi_expr::grad(slope.sum_all(), &[u]).unwrap()[0];
+        let mut program = graph.program().output("slope", slope).output("curve", curve).compile().unwrap();
+        if program.input_names().contains(&"u") {
+            program.write("u", &array([1, case.u.len()], case.u.clone())).unwrap();
+        }
+        program.run(1).unwrap();
+        for name in ["slope", "curve"] {
+            let finite = program.output(name).unwrap().to_f64().iter().all(|d| d.is_finite());
+            assert!(finite, "{}: {name} {:?}", case.name, program.output(name).unwrap().to_f64());
+        }
+    }
+}
+
+#[test]
+fn what_is_outside_has_no_free_numbers() {
+    let outside: &[(Constraint, &[f64])] = &[
+        (Constraint::Real, &[f64::NAN]),
+        (Constraint::Real, &[INF]),
+        (Constraint::Positive, &[1.0, 0.0]),
+        (Constraint::Positive, &[-1.0]),
+        (Constraint::Lower(2.0), &[1.0]),
+        (Constraint::Upper(2.0), &[3.0]),
+        (Constraint::Interval(0.0, 1.0), &[1.0]),
+        (Constraint::Interval(0.0, 1.0), &[-0.5]),
+        (Constraint::Interval(1.0, 0.0), &[0.5]),
+        (Constraint::Ordered, &[1.0, 1.0]),
+        (Constraint::Ordered, &[1.0, 0.5, 2.0]),
+        (Constraint::Simplex, &[]),
+        (Constraint::Simplex, &[0.5, 0.4]),
+        (Constraint::Simplex, &[0.6, 0.6, -0.2]),
+        (Constraint::Simplex, &[0.0, 1.0]),
+        (Constraint::Simplex, &[f64::NAN, 1.0]),
+        (Constraint::CorrelationCholesky, &[]),
+        (Constraint::CorrelationCholesky, &[1.0, 0.0, 0.6]),
+        (Constraint::CorrelationCholesky, &[1.0, 0.0, 0.6, -0.8]),
+        (Constraint::CorrelationCholesky, &[1.0, 0.0, 0.6, 0.7]),
+        (Constraint::CorrelationCholesky, &[1.0, 0.2, 0.6, 0.8]),
+        (Constraint::CorrelationCholesky, &[1.0, 0.0, f64::NAN, 0.8]),
+    ];
+    for (constraint, value) in outside {
+        assert_eq!(constraint.unconstrain(value), None, "{constraint:?} of {value:?}");
+    }
+}
+
+#[test]
+fn bounds_at_infinity_are_none() {
+    for constraint in [Constraint::Lower(-INF), Constraint::Upper(INF), Constraint::Interval(-INF, INF)] {
+        assert_eq!(constrain(constraint, &[0.3, -7.0], 2), (vec![0.3, -7.0], 0.0));
+        assert_eq!(constraint.unconstrain(&[0.3, -7.0]), Some(vec![0.3, -7.0]));
+    }
+    let (half, lower) = (Constraint::Interval(1.0, INF), Constraint::Lower(1.0));
+    assert_eq!(constrain(half, &[0.3], 1), constrain(lower, &[0.3], 1));
+    let (half, upper) = (Constraint::Interval(-INF, 1.0), Constraint::Upper(1.0));
+    assert_eq!(constrain(half, &[0.3], 1), constrain(upper, &[0.3], 1));
+}
+
+#[test]
+fn a_value_without_choice_is_one() {
+    for constraint in [Constraint::Simplex, Constraint::CorrelationCholesky] {
+        assert_eq!(constraint.free(1), 0);
+        assert_eq!(constrain(constraint, &[0.3], 1), (vec![1.0], 0.0));
+        assert_eq!(constraint.unconstrain(&[1.0]), Some(vec![]));
+    }
+}
+
+#[test]
+fn another_number_of_free_numbers_is_an_error() {
+    let graph = Graph::new();
+    let u = graph.input("u", DType::F64, [4, 3]);
+    for constraint in [
+        Constraint::Real,
+        Constraint::Positive,
+        Constraint::Interval(0.0, 1.0),
+        Constraint::Ordered,
+        Constraint::Simplex,
+        Constraint::CorrelationCholesky,
+    ] {
+        for k in [0, 2, 5] {
+            let (value, log_jacobian) = constraint.constrain(u, k);
+            assert!(value.error().is_some() && log_jacobian.error().is_some(), "{constraint:?} of {k}");
+        }
+    }
+}
