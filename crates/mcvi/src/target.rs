@@ -22,6 +22,11 @@ pub trait Target: Send + Sync {
         None
     }
 
+    /// Whether its log density is estimated from some of the observations while a chain is trained.
+    fn is_subsampled(&self) -> bool {
+        false
+    }
+
     /// The element type to compute in.
     fn dtype(&self) -> DType {
         DType::F64

@@ -39,7 +39,7 @@ pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Res
         .collect();
     let searched = units.iter().flatten().count();
     let large = params.iter().any(|(_, p)| p.learned && !is_packed(p));
-    if !regression.is_smooth() || searched == 0 || searched > MOST || large {
+    if target.is_subsampled() || !regression.is_smooth() || searched == 0 || searched > MOST || large {
         return Ok(None);
     }
 

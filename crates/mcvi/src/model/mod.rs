@@ -1,9 +1,13 @@
-//! What models are written in: distributions, and transforms of free numbers to constrained values.
+//! Models: named, constrained parameters with priors, observations, and what follows from draws of them.
 
+mod builder;
 mod constraint;
+mod definition;
 mod distribution;
 
+pub use builder::{Builder, Minibatch};
 pub use constraint::Constraint;
+pub use definition::{Declaration, Model, Quantities, Quantity};
 pub use distribution::{
     Distribution, Family, Value, bernoulli_logit, beta, beta_binomial, binomial_logit, categorical_logit, cauchy,
     dirichlet, exponential, gamma, half_cauchy, half_normal, half_student_t, inverse_gamma, laplace, lkj_cholesky,

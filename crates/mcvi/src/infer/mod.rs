@@ -1,0 +1,203 @@
+//! One call from a target to a judged posterior, with every choice made and every choice open.
+//!
+//! Several overdispersed starts are compared by place and Laplace evidence, so that separate modes are noticed. From the
+//! best, chains of rising length are fitted until one is judged good or the ladder ends: a step is added only where one
+//! is not enough.
+
+mod modes;
+mod summary;
+mod verdict;
+
+pub use modes::Mode;
+pub use summary::{Summary, Weights, summarise};
+pub use verdict::{Verdict, VerdictKind};
+
+use crate::approximation::Approximation;
+use crate::chain::{Chain, Sharing};
+use crate::density::{Covariance, Density, Gaussian, Inputs, Predictor};
+use crate::draws::{Draws, Judgement};
+use crate::error::{Error, Result};
+use crate::fit::{Ending, FitReport, Look, Settings, fit_observed};
+use crate::target::Target;
+use crate::transition::{Hamiltonian, Inverse};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Most dimensions for which a full covariance is used unasked.
+const FULL: usize = 50;
+/// Fewest draws a verdict is based on, so that it does not change with the seed.
+const FEWEST: usize = 50_000;
+
+/// What chain to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainChoice {
+    /// From the target: longer ones where shorter ones are not good enough.
+    Auto,
+    /// None: plain variational inference with a Gaussian.
+    None,
+    /// So many Hamiltonian steps of so many leapfrogs.
+    Hamiltonian {
+        /// T.
+        steps: usize,
+        /// k.
+        leapfrogs: usize,
+    },
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The chain.
+    pub chain: ChainChoice,
+    /// Whether q(z₀) has a full covariance; by default where there are few dimensions.
+    pub full_covariance: Option<bool>,
+    /// Starts of the search for modes.
+    pub starts: usize,
+    /// Draws to judge and to report from, at least 50,000.
+    pub draws: usize,
+    /// How to fit.
+    pub settings: Settings,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let settings = Settings { iterations: 40_000, ..Settings::default() };
+        Request { chain: ChainChoice::Auto, full_covariance: None, starts: 8, draws: FEWEST, settings }
+    }
+}
+
+/// A fitted approximation with draws and a verdict.
+pub struct Posterior {
+    /// What was fitted.
+    pub approximation: Approximation,
+    /// Draws from it.
+    pub draws: Draws,
+    /// What they say.
+    pub judgement: Judgement,
+    /// What to make of it.
+    pub verdict: Verdict,
+    /// The modes that were found, the best first.
+    pub modes: Vec<Mode>,
+    /// The chains that were tried, in order; the last or the best was kept.
+    pub attempts: Vec<Attempt>,
+    /// Whether the observer ended it early.
+    pub interrupted: bool,
+}
+
+/// A chain that was tried.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// In words.
+    pub name: String,
+    /// Its bound.
+    pub bound: crate::diagnostics::Mean,
+    /// How its fit went.
+    pub report: FitReport,
+}
+
+/// A rung of the ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rung {
+    steps: usize,
+    leapfrogs: usize,
+    /// Hidden units of the momentum distributions; none where they are linear.
+    hidden: usize,
+}
+
+impl Rung {
+    fn name(self) -> String {
+        match self {
+            Rung { steps: 0, .. } => "a Gaussian alone".to_owned(),
+            Rung { steps, leapfrogs, hidden: 0 } => format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs"),
+            Rung { steps, leapfrogs, hidden } => {
+                format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs, momenta by networks of {hidden} units")
+            }
+        }
+    }
+
+    fn chain(self, dim: usize, full: bool) -> Chain {
+        let chain = Chain::new(if full { Gaussian::full() } else { Gaussian::diagonal() });
+        let momentum: Arc<dyn Density> = match self.hidden {
+            // In many dimensions the matrices of a linear mean are too large to be learned from few draws.
+            0 if dim > FULL => Arc::new(Gaussian::diagonal()),
+            0 => Arc::new(Gaussian::linear_in_gradient()),
+            hidden => Arc::new(Gaussian::new(
+                Predictor::Network { inputs: Inputs::GRADIENT, hidden: vec![hidden] },
+                Covariance::Predicted,
+            )),
+        };
+        let step = Hamiltonian {
+            leapfrogs: self.leapfrogs,
+            mass: crate::transition::Mass::Diagonal,
+            momentum: momentum.clone(),
+            inverse: Inverse::Learned(momentum),
+        };
+        chain.steps(self.steps, Sharing::Nothing, step)
+    }
+}
+
+fn ladder(choice: ChainChoice) -> Vec<Rung> {
+    let rung = |steps, leapfrogs, hidden| Rung { steps, leapfrogs, hidden };
+    match choice {
+        ChainChoice::None => vec![rung(0, 0, 0)],
+        ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(steps, leapfrogs, 0)],
+        ChainChoice::Auto => vec![rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 0), rung(8, 8, 32)],
+    }
+}
+
+/// Find modes, fit, draw and judge. The observer sees every look at every fit and may end them.
+pub fn infer(
+    target: Arc<dyn Target>,
+    request: &Request,
+    mut observe: impl FnMut(&str, &Look) -> ControlFlow<()>,
+) -> Result<Posterior> {
+    if request.starts == 0 {
+        return Err(Error::Setting { what: "starts", why: "at least one is needed".to_owned() });
+    }
+    if let ChainChoice::Hamiltonian { steps, leapfrogs } = request.chain
+        && (steps == 0 || leapfrogs == 0)
+    {
+        let why = "needs at least one step and one leapfrog; for none, choose no chain".to_owned();
+        return Err(Error::Setting { what: "chain", why });
+    }
+    let seed = request.settings.seed;
+    let modes = modes::find(target.as_ref(), request.starts, seed)?;
+    let start = modes[0].start.clone();
+    let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
+    let mut attempts: Vec<Attempt> = vec![];
+    let mut best: Option<(Approximation, Draws, Judgement, Verdict)> = None;
+    let mut interrupted = false;
+    for rung in ladder(request.chain) {
+        let name = rung.name();
+        let chain = rung.chain(target.dim(), full);
+        let mut approximation = Approximation::from(target.clone(), chain, start.clone())?;
+        let report = fit_observed(&mut approximation, &request.settings, |look| observe(&name, look))?;
+        interrupted = report.ending == Ending::Interrupted;
+        let draws = approximation.draw(request.draws.max(FEWEST), seed ^ 0xD4A3)?;
+        let judgement = draws.judge();
+        let verdict = verdict::judge(&draws, &judgement, &modes, interrupted);
+        attempts.push(Attempt { name, bound: judgement.bound, report });
+        let good = verdict.kind == VerdictKind::Good;
+        // A longer chain that did not come out better is not taken.
+        let better = best.as_ref().is_none_or(|b| {
+            let rank = |v: &Verdict| v.kind as usize;
+            (rank(&verdict), -judgement.bound.value) < (rank(&b.3), -b.2.bound.value)
+        });
+        if better {
+            best = Some((approximation, draws, judgement, verdict));
+        }
+        // Other modes are not reached by longer chains.
+        if good || interrupted || modes.len() > 1 {
+            break;
+        }
+    }
+    let Some((approximation, draws, judgement, verdict)) = best else {
+        return Err(Error::Fit { why: "nothing was fitted".to_owned() });
+    };
+    Ok(Posterior { approximation, draws, judgement, verdict, modes, attempts, interrupted })
+}
+
+/// The same without an observer.
+pub fn infer_quietly(target: impl Target + 'static, request: &Request) -> Result<Posterior> {
+    infer(Arc::new(target), request, |_, _| ControlFlow::Continue(()))
+}

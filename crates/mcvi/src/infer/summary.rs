@@ -1,0 +1,64 @@
+//! Means, standard deviations and quantiles of weighted draws.
+
+use crate::diagnostics::psis;
+
+/// Weights of draws that sum to one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weights(Vec<f64>);
+
+impl Weights {
+    /// The same for all.
+    pub fn even(n: usize) -> Self {
+        Weights(vec![1.0 / n as f64; n])
+    }
+
+    /// Importance weights, Pareto-smoothed.
+    pub fn smoothed(log_weights: &[f64]) -> Self {
+        Weights(psis(log_weights).log_weights.iter().map(|l| l.exp()).collect())
+    }
+}
+
+/// A marginal in five numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub sd: f64,
+    /// The 5 % quantile.
+    pub q05: f64,
+    /// The median.
+    pub q50: f64,
+    /// The 95 % quantile.
+    pub q95: f64,
+}
+
+/// The marginal of one quantity.
+pub fn summarise(values: &[f64], weights: &Weights) -> Summary {
+    let w = &weights.0;
+    let mean: f64 = values.iter().zip(w).map(|(x, w)| x * w).sum();
+    let variance: f64 = values.iter().zip(w).map(|(x, w)| w * (x - mean).powi(2)).sum();
+    let mut order: Vec<usize> = (0..values.len().min(w.len())).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut below = vec![];
+    let mut total = 0.0;
+    for &i in &order {
+        // The middle of each draw's share of the distribution function.
+        below.push(total + 0.5 * w[i]);
+        total += w[i];
+    }
+    let quantile = |share: f64| {
+        let at = below.partition_point(|b| *b < share * total);
+        match (at.checked_sub(1), order.get(at)) {
+            (Some(before), Some(&after)) => {
+                let (low, high) = (values[order[before]], values[after]);
+                let part = (share * total - below[before]) / (below[at] - below[before]).max(f64::MIN_POSITIVE);
+                low + part * (high - low)
+            }
+            (None, Some(&first)) => values[first],
+            (Some(last), None) => values[order[last]],
+            (None, None) => f64::NAN,
+        }
+    };
+    Summary { mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
+}

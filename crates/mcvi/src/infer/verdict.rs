@@ -1,0 +1,128 @@
+//! The verdict: whether to trust an approximation, why, and what to try next.
+
+use super::modes::Mode;
+use super::summary::{Weights, summarise};
+use crate::draws::{Draws, Judgement};
+
+/// Pareto k̂ above which weights cannot be relied on (Vehtari et al. 2024).
+const UNRELIABLE: f64 = 0.7;
+/// Share of draws that must be left of the weights' effective size.
+const EFFECTIVE: f64 = 0.25;
+/// How far, in standard deviations, the means of draws may lie from the reweighted ones.
+const OFF: f64 = 0.1;
+
+/// In one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerdictKind {
+    /// Draws and bound can be used as they are.
+    Good,
+    /// Usable with the draws reweighted.
+    Reweight,
+    /// Not to be trusted.
+    DoNotTrust,
+}
+
+impl VerdictKind {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            VerdictKind::Good => "good",
+            VerdictKind::Reweight => "reweight",
+            VerdictKind::DoNotTrust => "do-not-trust",
+        }
+    }
+}
+
+/// Whether to trust an approximation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// In one word.
+    pub kind: VerdictKind,
+    /// Why.
+    pub reasons: Vec<String>,
+    /// What to try next.
+    pub next: Vec<String>,
+}
+
+impl Verdict {
+    fn find(&mut self, worse: VerdictKind, reason: String, remedy: &str) {
+        self.kind = self.kind.max(worse);
+        self.reasons.push(reason);
+        if !self.next.iter().any(|n| n == remedy) {
+            self.next.push(remedy.to_owned());
+        }
+    }
+}
+
+/// Judge from the weights of draws, what the search for modes found, and how the fit ended.
+pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interrupted: bool) -> Verdict {
+    let n = draws.z.len() as f64;
+    let share = judgement.effective / n;
+    let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], next: vec![] };
+    if judgement.lost > 0 {
+        let reason = format!("{} of {n} draws have no weight: the bound is −∞", judgement.lost);
+        verdict.find(
+            VerdictKind::DoNotTrust,
+            reason,
+            "constrain the parameters so that the density is finite everywhere",
+        );
+    }
+    if modes.len() > 1 {
+        let others: f64 = modes[1..].iter().map(|m| (m.laplace - modes[0].laplace).exp()).sum();
+        let reason = format!(
+            "{} separate modes were found and only the largest was fitted; the others hold about {:.0} % of the mass",
+            modes.len(),
+            100.0 * others / (1.0 + others)
+        );
+        verdict.find(VerdictKind::DoNotTrust, reason, "treat the modes apart, or break the symmetry that makes them");
+    }
+    if !(judgement.pareto_k <= UNRELIABLE) {
+        let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", judgement.pareto_k);
+        verdict.find(VerdictKind::DoNotTrust, reason, "a longer chain (--steps, --leapfrogs), or reparameterise");
+    }
+    if judgement.diverged > 0 {
+        let reason = format!("{} of {n} trajectories diverged", judgement.diverged);
+        let worse = if judgement.diverged as f64 > 0.01 * n { VerdictKind::DoNotTrust } else { VerdictKind::Reweight };
+        verdict.find(worse, reason, "more leapfrogs of smaller steps");
+    }
+    if verdict.kind < VerdictKind::DoNotTrust {
+        if share < EFFECTIVE {
+            let reason = format!("the weights leave an effective {:.0} % of the draws", 100.0 * share);
+            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+        }
+        if let Some(off) = furthest(draws)
+            && off > OFF
+        {
+            let reason = format!("reweighting moves a mean by {off:.2} standard deviations");
+            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+        }
+    }
+    if interrupted {
+        verdict.find(
+            VerdictKind::Good,
+            "the fit was interrupted; this is how far it had come".to_owned(),
+            "let it finish",
+        );
+    }
+    if verdict.reasons.is_empty() || (verdict.kind == VerdictKind::Good && !interrupted) {
+        verdict.reasons.push(format!(
+            "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starts",
+            judgement.pareto_k,
+            100.0 * share
+        ));
+    }
+    verdict
+}
+
+/// How far reweighting moves the mean of a coordinate, in standard deviations, at most.
+fn furthest(draws: &Draws) -> Option<f64> {
+    let weights = Weights::smoothed(&draws.log_weights);
+    let even = Weights::even(draws.z.len());
+    let d = draws.z.first()?.len();
+    let off = (0..d).map(|i| {
+        let column: Vec<f64> = draws.z.iter().map(|z| z[i]).collect();
+        let (a, b) = (summarise(&column, &weights), summarise(&column, &even));
+        (a.mean - b.mean).abs() / a.sd
+    });
+    off.fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))))
+}
