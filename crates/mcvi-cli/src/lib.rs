@@ -1,10 +1,13 @@
 //! The command `mcvi`: arguments become settings, settings a library call, results tables, figures and files.
 
+mod fit;
+mod mistake;
 mod number;
 mod output;
 mod paper;
 pub mod plot;
 mod progress;
+mod regression;
 pub mod report;
 pub mod store;
 mod work;
@@ -25,18 +28,27 @@ enum Command {
     /// Reproduce the figures and measure the claims of Salimans, Kingma & Welling (2015).
     #[command(subcommand)]
     Paper(paper::Command),
+    /// Fit a posterior: independent draws, a bound on log p(x), and a verdict.
+    Fit(fit::Options),
+    /// Draw more from a fit that was saved.
+    Draw(fit::DrawOptions),
+    /// Show what there is to fit.
+    List,
 }
 
 /// Do what the command line says.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Paper(command) => paper::run(command),
+        Command::Fit(options) => fit::run(&options),
+        Command::Draw(options) => fit::draw(&options),
+        Command::List => fit::list(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("mcvi: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(mistake::exit_code(&error))
         }
     }
 }

@@ -4,6 +4,7 @@ pub mod figures;
 mod histogram;
 mod page;
 
+pub use mcvi::infer::VerdictKind;
 pub use page::render;
 
 /// Everything that the page says, in this order.
@@ -34,17 +35,6 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// What to try next, a sentence each.
     pub next: Vec<String>,
-}
-
-/// What a fit is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VerdictKind {
-    /// Use the draws as they are.
-    Good,
-    /// Use the draws with their importance weights.
-    Reweight,
-    /// Do not use the draws.
-    DoNotTrust,
 }
 
 /// The marginal posterior of one parameter.

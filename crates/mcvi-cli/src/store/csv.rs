@@ -14,7 +14,8 @@ pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
     out.flush()
 }
 
-fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {
+/// Write a table to any place.
+pub fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {
     let rows = rows(columns)?;
     let between = |i: usize| if i == 0 { "" } else { "," };
     for (i, (name, _)) in columns.iter().enumerate() {

@@ -15,9 +15,12 @@ pub use verdict::{Verdict, VerdictKind};
 use crate::approximation::Approximation;
 use crate::chain::{Chain, Sharing};
 use crate::density::{Covariance, Density, Gaussian, Inputs, Predictor};
+use crate::diagnostics::mean;
 use crate::draws::{Draws, Judgement};
 use crate::error::{Error, Result};
 use crate::fit::{Ending, FitReport, Look, Settings, fit_observed};
+use crate::scope::Choices;
+use crate::start::Start;
 use crate::target::Target;
 use crate::transition::{Hamiltonian, Inverse};
 use std::ops::ControlFlow;
@@ -70,6 +73,8 @@ impl Default for Request {
 pub struct Posterior {
     /// What was fitted.
     pub approximation: Approximation,
+    /// The shape of its chain.
+    pub shape: Shape,
     /// Draws from it.
     pub draws: Draws,
     /// What they say.
@@ -95,28 +100,35 @@ pub struct Attempt {
     pub report: FitReport,
 }
 
-/// A rung of the ladder.
+/// The shape of a chain: a Gaussian, then Hamiltonian steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rung {
-    steps: usize,
-    leapfrogs: usize,
-    /// Hidden units of the momentum distributions; none where they are linear.
-    hidden: usize,
+pub struct Shape {
+    /// T.
+    pub steps: usize,
+    /// k.
+    pub leapfrogs: usize,
+    /// Hidden units of the networks that are the momentum distributions; none where these are linear.
+    pub hidden: usize,
+    /// Whether q(z₀) has a full covariance.
+    pub full_covariance: bool,
 }
 
-impl Rung {
-    fn name(self) -> String {
+impl Shape {
+    /// In words.
+    pub fn name(self) -> String {
         match self {
-            Rung { steps: 0, .. } => "a Gaussian alone".to_owned(),
-            Rung { steps, leapfrogs, hidden: 0 } => format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs"),
-            Rung { steps, leapfrogs, hidden } => {
+            Shape { steps: 0, .. } => "a Gaussian alone".to_owned(),
+            Shape { steps: 1, leapfrogs, hidden: 0, .. } => format!("a Hamiltonian step of {leapfrogs} leapfrogs"),
+            Shape { steps, leapfrogs, hidden: 0, .. } => format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs"),
+            Shape { steps, leapfrogs, hidden, .. } => {
                 format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs, momenta by networks of {hidden} units")
             }
         }
     }
 
-    fn chain(self, dim: usize, full: bool) -> Chain {
-        let chain = Chain::new(if full { Gaussian::full() } else { Gaussian::diagonal() });
+    /// The chain, for a target of so many dimensions.
+    pub fn chain(self, dim: usize) -> Chain {
+        let chain = Chain::new(if self.full_covariance { Gaussian::full() } else { Gaussian::diagonal() });
         let momentum: Arc<dyn Density> = match self.hidden {
             // In many dimensions the matrices of a linear mean are too large to be learned from few draws.
             0 if dim > FULL => Arc::new(Gaussian::diagonal()),
@@ -136,8 +148,8 @@ impl Rung {
     }
 }
 
-fn ladder(choice: ChainChoice) -> Vec<Rung> {
-    let rung = |steps, leapfrogs, hidden| Rung { steps, leapfrogs, hidden };
+fn ladder(choice: ChainChoice, full_covariance: bool) -> Vec<Shape> {
+    let rung = |steps, leapfrogs, hidden| Shape { steps, leapfrogs, hidden, full_covariance };
     match choice {
         ChainChoice::None => vec![rung(0, 0, 0)],
         ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(steps, leapfrogs, 0)],
@@ -162,14 +174,14 @@ pub fn infer(
     }
     let seed = request.settings.seed;
     let modes = modes::find(target.as_ref(), request.starts, seed)?;
-    let start = modes[0].start.clone();
+    let start = best_start(&target, &modes, seed)?;
     let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
     let mut attempts: Vec<Attempt> = vec![];
-    let mut best: Option<(Approximation, Draws, Judgement, Verdict)> = None;
+    let mut best: Option<Posterior> = None;
     let mut interrupted = false;
-    for rung in ladder(request.chain) {
-        let name = rung.name();
-        let chain = rung.chain(target.dim(), full);
+    for shape in ladder(request.chain, full) {
+        let name = shape.name();
+        let chain = shape.chain(target.dim());
         let mut approximation = Approximation::from(target.clone(), chain, start.clone())?;
         let report = fit_observed(&mut approximation, &request.settings, |look| observe(&name, look))?;
         interrupted = report.ending == Ending::Interrupted;
@@ -181,20 +193,33 @@ pub fn infer(
         // A longer chain that did not come out better is not taken.
         let better = best.as_ref().is_none_or(|b| {
             let rank = |v: &Verdict| v.kind as usize;
-            (rank(&verdict), -judgement.bound.value) < (rank(&b.3), -b.2.bound.value)
+            (rank(&verdict), -judgement.bound.value) < (rank(&b.verdict), -b.judgement.bound.value)
         });
         if better {
-            best = Some((approximation, draws, judgement, verdict));
+            let (modes, attempts) = (modes.clone(), vec![]);
+            best = Some(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, interrupted });
         }
         // Other modes are not reached by longer chains.
         if good || interrupted || modes.len() > 1 {
             break;
         }
     }
-    let Some((approximation, draws, judgement, verdict)) = best else {
-        return Err(Error::Fit { why: "nothing was fitted".to_owned() });
+    let best = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
+    Ok(Posterior { attempts, interrupted, ..best })
+}
+
+/// Draws by which starts are compared.
+const COMPARED: usize = 2000;
+
+/// The Laplace approximation at the best mode, or the standard normal where that has the higher bound: a mode may lie
+/// far from where the mass is, as a funnel's does.
+fn best_start(target: &Arc<dyn Target>, modes: &[Mode], seed: u64) -> Result<Start> {
+    let bound = |start: &Start| -> Result<f64> {
+        let plain = Approximation::from(target.clone(), Chain::new(Gaussian::diagonal()), start.clone())?;
+        Ok(mean(&plain.bounds(COMPARED, Choices::Sample, seed)?).value)
     };
-    Ok(Posterior { approximation, draws, judgement, verdict, modes, attempts, interrupted })
+    let (laplace, standard) = (modes[0].start.clone(), Start::standard(target.dim()));
+    Ok(if bound(&standard)? > bound(&laplace)? { standard } else { laplace })
 }
 
 /// The same without an observer.

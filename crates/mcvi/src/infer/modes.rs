@@ -58,7 +58,7 @@ pub fn find(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> 
 }
 
 fn add(target: &dyn Target, modes: &mut Vec<Mode>, start: Start) -> Result<()> {
-    let log_density = log_density(target, &[start.center.clone()])?[0];
+    let log_density = log_density(target, std::slice::from_ref(&start.center))?[0];
     if !log_density.is_finite() {
         return Ok(());
     }

@@ -76,7 +76,7 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
         );
         verdict.find(VerdictKind::DoNotTrust, reason, "treat the modes apart, or break the symmetry that makes them");
     }
-    if !(judgement.pareto_k <= UNRELIABLE) {
+    if judgement.pareto_k.is_nan() || judgement.pareto_k > UNRELIABLE {
         let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", judgement.pareto_k);
         verdict.find(VerdictKind::DoNotTrust, reason, "a longer chain (--steps, --leapfrogs), or reparameterise");
     }

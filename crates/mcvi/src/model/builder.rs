@@ -91,7 +91,7 @@ impl<'g> Builder<'g> {
 
     /// A constant matrix, row by row: `[rows, columns]`.
     pub fn matrix(&mut self, columns: usize, values: &[f64]) -> Expr<'g> {
-        let rows = if columns == 0 { 0 } else { values.len() / columns };
+        let rows = values.len().checked_div(columns).unwrap_or(0);
         match Array::new([rows, columns], values.to_vec()) {
             Ok(array) => self.graph().literal(array.cast(self.scope.dtype())),
             Err(error) => {
@@ -214,7 +214,7 @@ impl<'g> Builder<'g> {
 
     /// Vectors with their distribution, `[n, k]`: multinomial counts, multivariate normal rows.
     pub fn observe_rows(&mut self, name: &str, k: usize, data: &[f64], distribution: Distribution<'g>) -> Expr<'g> {
-        let n = if k == 0 { 0 } else { data.len() / k };
+        let n = data.len().checked_div(k).unwrap_or(0);
         match Array::new([n, k], data.to_vec()) {
             Ok(array) => self.observe_array(name, array, distribution, 1.0),
             Err(error) => {
