@@ -31,6 +31,9 @@ const FULL: usize = 50;
 /// Fewest draws a verdict is based on, so that it does not change with the seed.
 const FEWEST: usize = 50_000;
 
+/// Pareto k̂ far enough from where a verdict changes.
+const COMFORTABLE: f64 = 0.65;
+
 /// What chain to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainChoice {
@@ -189,7 +192,9 @@ pub fn infer(
         let judgement = draws.judge();
         let verdict = verdict::judge(&draws, &judgement, &modes, interrupted);
         attempts.push(Attempt { name, bound: judgement.bound, report });
-        let good = verdict.kind == VerdictKind::Good;
+        // Where a short chain is good but not comfortably so, one more is tried.
+        let comfortable = judgement.pareto_k <= COMFORTABLE || attempts.len() > 1;
+        let good = verdict.kind == VerdictKind::Good && comfortable;
         // A longer chain that did not come out better is not taken.
         let better = best.as_ref().is_none_or(|b| {
             let rank = |v: &Verdict| v.kind as usize;
