@@ -34,6 +34,8 @@ enum Command {
     Draw(fit::DrawOptions),
     /// Show what there is to fit.
     List,
+    /// Simulate data from a model and see whether its fits are right on average (takes minutes).
+    Calibrate(fit::calibrate::Options),
 }
 
 /// Do what the command line says.
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
         Command::Fit(options) => fit::run(&options),
         Command::Draw(options) => fit::draw(&options),
         Command::List => fit::list(),
+        Command::Calibrate(options) => fit::calibrate::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

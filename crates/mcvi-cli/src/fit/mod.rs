@@ -1,5 +1,6 @@
 //! `mcvi fit`, `mcvi draw` and `mcvi list`: from a model to a judged posterior, and more draws of it later.
 
+pub mod calibrate;
 mod files;
 mod problem;
 mod result;

@@ -18,6 +18,13 @@ impl Weights {
     }
 }
 
+impl Weights {
+    /// The weight of the values below a number.
+    pub fn below(&self, values: &[f64], number: f64) -> f64 {
+        values.iter().zip(&self.0).filter(|(x, _)| **x < number).map(|(_, w)| w).sum()
+    }
+}
+
 /// A marginal in five numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {

@@ -3,6 +3,8 @@
 use super::{Constraint, Distribution, Family};
 use crate::scope::{Choices, Scope};
 use mcvi_expr::{Array, DType, Expr, Graph};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Where the values of parameters come from.
 pub(super) enum Source<'g> {
@@ -46,6 +48,8 @@ pub struct Builder<'g> {
     pub(super) generated: Vec<(String, Expr<'g>)>,
     pub(super) mistake: Option<String>,
     pub(super) subsampled: bool,
+    /// Other values for observations, by name.
+    replaced: Rc<BTreeMap<String, Vec<f64>>>,
     rows: usize,
 }
 
@@ -63,7 +67,12 @@ impl<'g> Minibatch<'g> {
 }
 
 impl<'g> Builder<'g> {
-    pub(super) fn new(scope: Scope<'g>, source: Source<'g>, rows: usize) -> Self {
+    pub(super) fn new(
+        scope: Scope<'g>,
+        source: Source<'g>,
+        rows: usize,
+        replaced: Rc<BTreeMap<String, Vec<f64>>>,
+    ) -> Self {
         let log_density = scope.graph().full(scope.dtype(), [rows], 0.0);
         Builder {
             scope,
@@ -75,6 +84,7 @@ impl<'g> Builder<'g> {
             generated: vec![],
             mistake: None,
             subsampled: false,
+            replaced,
             rows,
         }
     }
@@ -203,6 +213,8 @@ impl<'g> Builder<'g> {
 
     /// Data with their distribution; returns the log likelihood of each, `[rows, n]`.
     pub fn observe(&mut self, name: &str, data: &[f64], distribution: Distribution<'g>) -> Expr<'g> {
+        let replaced = self.replaced.clone();
+        let data = replaced.get(name).map_or(data, Vec::as_slice);
         match Array::new(data.len(), data.to_vec()) {
             Ok(array) => self.observe_array(name, array, distribution, 1.0),
             Err(error) => {
@@ -214,6 +226,8 @@ impl<'g> Builder<'g> {
 
     /// Vectors with their distribution, `[n, k]`: multinomial counts, multivariate normal rows.
     pub fn observe_rows(&mut self, name: &str, k: usize, data: &[f64], distribution: Distribution<'g>) -> Expr<'g> {
+        let replaced = self.replaced.clone();
+        let data = replaced.get(name).map_or(data, Vec::as_slice);
         let n = data.len().checked_div(k).unwrap_or(0);
         match Array::new([n, k], data.to_vec()) {
             Ok(array) => self.observe_array(name, array, distribution, 1.0),
@@ -254,7 +268,8 @@ impl<'g> Builder<'g> {
             return self.observe(name, data, distribution);
         }
         self.check_name(name);
-        let all = self.scope.vector(data);
+        let replaced = self.replaced.clone();
+        let all = self.scope.vector(replaced.get(name).map_or(data, Vec::as_slice));
         let log_likelihood = distribution.log_density(batch.of(all));
         let total = self.per_row(log_likelihood) * batch.scale;
         self.log_density = self.log_density + total;

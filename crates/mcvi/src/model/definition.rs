@@ -10,6 +10,8 @@ use crate::target::Target;
 use mcvi_expr::{Array, DType, Expr, Graph, Program};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Draws whose quantities are computed in one go.
@@ -49,6 +51,8 @@ pub struct Model {
     parameters: Vec<Declaration>,
     dim: usize,
     subsampled: bool,
+    /// Other values for observations, by name.
+    replaced: BTreeMap<String, Vec<f64>>,
 }
 
 /// A parameter, as declared.
@@ -128,7 +132,7 @@ impl Model {
         let define: Arc<dyn Define> = Arc::new(define);
         let graph = Graph::new();
         let scope = scope(&graph, 2, 1, Choices::Sample)?;
-        let mut m = Builder::new(scope.clone(), Source::Nothing, 2);
+        let mut m = Builder::new(scope.clone(), Source::Nothing, 2, Rc::default());
         define.define(&mut m);
         let bad = |why: String| Err(Error::Target { why });
         if let Some(mistake) = m.mistake {
@@ -154,7 +158,26 @@ impl Model {
         };
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
         drop(m);
-        Ok(Model { define, parameters, dim, subsampled })
+        Ok(Model { define, parameters, dim, subsampled, replaced: BTreeMap::new() })
+    }
+
+    /// The same model of other observations, of as many values each: for simulated data.
+    pub fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Self> {
+        let known = self.observations()?;
+        for (name, values) in observations {
+            let Some(old) = known.iter().find(|k| k.name == *name) else {
+                return Err(Error::Target { why: format!("it observes no `{name}`") });
+            };
+            if old.values.len() != values.len() {
+                let why = format!("`{name}` has {} values, {} were given", old.values.len(), values.len());
+                return Err(Error::Target { why });
+            }
+        }
+        Ok(Model { replaced: observations.iter().cloned().collect(), ..self.clone() })
+    }
+
+    fn replaced(&self) -> Rc<BTreeMap<String, Vec<f64>>> {
+        Rc::new(self.replaced.clone())
     }
 
     /// The parameters.
@@ -170,7 +193,7 @@ impl Model {
     /// The observations, each with its shape.
     pub fn observations(&self) -> Result<Vec<Quantity>> {
         let graph = Graph::new();
-        let mut m = Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Nothing, 1);
+        let mut m = Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Nothing, 1, self.replaced());
         self.define.define(&mut m);
         let quantity = |o: &Observed<'_>| Quantity {
             name: o.name.clone(),
@@ -190,7 +213,7 @@ impl Model {
         let graph = Graph::new();
         let scope = scope(&graph, rows, self.dim, Choices::Sample)?;
         let input = graph.input("z", DType::F64, [rows, self.dim]);
-        let mut m = Builder::new(scope, Source::Free(input), rows);
+        let mut m = Builder::new(scope, Source::Free(input), rows, self.replaced());
         self.define.define(&mut m);
         let (mut program, mut plan) = (Collector::new(&graph), Quantities::default());
         for (declared, declaration) in m.declared.iter().zip(&self.parameters) {
@@ -237,7 +260,7 @@ impl Model {
     /// of a family whose draws need a size the model does not tell.
     pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
         let graph = Graph::new();
-        let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count);
+        let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count, self.replaced());
         self.define.define(&mut m);
         if m.declared.iter().any(|d| !d.prior.is_proper()) {
             return Ok(None);
@@ -293,7 +316,7 @@ impl Target for Model {
 
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
-        let mut m = Builder::new(scope.clone(), Source::Free(z), rows);
+        let mut m = Builder::new(scope.clone(), Source::Free(z), rows, self.replaced());
         self.define.define(&mut m);
         m.log_density
     }
