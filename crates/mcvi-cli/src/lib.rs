@@ -5,6 +5,7 @@ mod output;
 mod paper;
 pub mod plot;
 mod progress;
+pub mod regression;
 pub mod report;
 pub mod store;
 mod work;
