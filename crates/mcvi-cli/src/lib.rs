@@ -7,7 +7,7 @@ mod output;
 mod paper;
 pub mod plot;
 mod progress;
-mod regression;
+pub mod regression;
 pub mod report;
 pub mod store;
 mod work;

@@ -1,7 +1,7 @@
 //! What is to be fitted: a posterior that comes with mcvi, or a regression over a user's file.
 
-use crate::mistake::{Mistake, nearest};
-use crate::regression;
+use crate::mistake::Mistake;
+use crate::regression::{self, nearest};
 use anyhow::Result;
 use mcvi::model::Model;
 use mcvi::posteriors;
@@ -54,7 +54,7 @@ impl Problem {
             let why = format!("{name} needs data: mcvi fit {name} --data FILE.csv --target COLUMN");
             return Err(Mistake(why).into());
         };
-        let made = regression::load(family, data, target).map_err(|m| Mistake(m.to_string()))?;
+        let made = regression::load(family, data, target)?;
         let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
         Ok(Problem {
             name: name.to_owned(),

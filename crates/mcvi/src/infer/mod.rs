@@ -18,7 +18,7 @@ use crate::density::{Covariance, Density, Gaussian, Inputs, Predictor};
 use crate::diagnostics::mean;
 use crate::draws::{Draws, Judgement};
 use crate::error::{Error, Result};
-use crate::fit::{Ending, FitReport, Look, Settings, fit_observed};
+use crate::fit::{Ending, FitReport, Look, Schedule, Settings, fit_observed};
 use crate::scope::Choices;
 use crate::start::Start;
 use crate::target::Target;
@@ -151,12 +151,22 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Networks have no regression to start from: they are learned with more draws, slower, and to the end.
+    fn settings(self, asked: &Settings) -> Settings {
+        if self.hidden == 0 || asked.schedule != Schedule::Automatic {
+            return asked.clone();
+        }
+        Settings { draws: 2 * asked.draws, rate: asked.rate / 3.0, schedule: Schedule::Cosine, ..asked.clone() }
+    }
+}
+
 fn ladder(choice: ChainChoice, full_covariance: bool) -> Vec<Shape> {
     let rung = |steps, leapfrogs, hidden| Shape { steps, leapfrogs, hidden, full_covariance };
     match choice {
         ChainChoice::None => vec![rung(0, 0, 0)],
         ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(steps, leapfrogs, 0)],
-        ChainChoice::Auto => vec![rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 0), rung(8, 8, 32)],
+        ChainChoice::Auto => vec![rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 64)],
     }
 }
 
@@ -186,7 +196,8 @@ pub fn infer(
         let name = shape.name();
         let chain = shape.chain(target.dim());
         let mut approximation = Approximation::from(target.clone(), chain, start.clone())?;
-        let report = fit_observed(&mut approximation, &request.settings, |look| observe(&name, look))?;
+        let settings = shape.settings(&request.settings);
+        let report = fit_observed(&mut approximation, &settings, |look| observe(&name, look))?;
         interrupted = report.ending == Ending::Interrupted;
         let draws = approximation.draw(request.draws.max(FEWEST), seed ^ 0xD4A3)?;
         let judgement = draws.judge();
