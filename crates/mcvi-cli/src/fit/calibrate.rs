@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<()> {
             true => Weights::smoothed(&posterior.draws.log_weights),
             false => Weights::even(posterior.draws.z.len()),
         };
-        let fitted = model.quantities(&posterior.draws.z, options.seed)?;
+        let fitted = model.constrained(&posterior.draws.z)?;
         let mut shares = vec![];
         for (q, truth) in fitted.parameters.iter().zip(&prior.parameters) {
             for e in 0..q.size() {

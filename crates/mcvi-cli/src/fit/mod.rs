@@ -158,7 +158,7 @@ pub struct DrawOptions {
 pub fn draw(options: &DrawOptions) -> Result<()> {
     let (problem, approximation) = files::load(&options.run)?;
     let draws = approximation.draw(options.draws as usize, options.seed)?;
-    let columns = result::columns(&problem, &draws, options.seed)?;
+    let columns = result::columns(&problem, &draws)?;
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)
             .map_err(|e| mistaken(anyhow::Error::new(e).context(format!("cannot write {}", path.display())))),

@@ -35,7 +35,7 @@ pub struct Outcome {
 impl Outcome {
     pub fn new(problem: &Problem, posterior: Posterior, seed: u64, count: usize, seconds: f64) -> Result<Self> {
         let draws = &posterior.draws;
-        let all = problem.model.quantities(&draws.z, seed)?;
+        let all = problem.model.constrained(&draws.z)?;
         let reweighted = posterior.judgement.pareto_k <= SOUND && posterior.judgement.lost == 0;
         let weights =
             if reweighted { Weights::smoothed(&draws.log_weights) } else { Weights::even(draws.log_weights.len()) };
@@ -44,7 +44,7 @@ impl Outcome {
                 q.names().into_iter().enumerate().map(|(i, name)| (name, q.column(i))).collect::<Vec<_>>()
             });
         let summaries = columns.map(|(name, column)| (name, summarise(&column, &weights))).collect();
-        let written = first(all, count);
+        let written = problem.model.quantities(&draws.z[..count.min(draws.z.len())], seed)?;
         Ok(Outcome {
             name: problem.name.clone(),
             about: problem.about.clone(),
@@ -177,23 +177,9 @@ fn short(x: f64) -> String {
     text.replace('-', "−")
 }
 
-/// The first draws.
-fn first(all: Quantities, count: usize) -> Quantities {
-    let cut = |mut q: Vec<Quantity>| {
-        q.iter_mut().for_each(|q| q.values.truncate(count * q.size().max(1)));
-        q
-    };
-    Quantities {
-        parameters: cut(all.parameters),
-        generated: cut(all.generated),
-        log_likelihood: cut(all.log_likelihood),
-        predictive: cut(all.predictive),
-    }
-}
-
 /// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p.
-pub fn columns(problem: &Problem, draws: &Draws, seed: u64) -> Result<Vec<Column>> {
-    Ok(table(&problem.model.quantities(&draws.z, seed)?, draws, draws.z.len()))
+pub fn columns(problem: &Problem, draws: &Draws) -> Result<Vec<Column>> {
+    Ok(table(&problem.model.constrained(&draws.z)?, draws, draws.z.len()))
 }
 
 /// The same from quantities at hand.

@@ -34,6 +34,9 @@ const FEWEST: usize = 50_000;
 /// Pareto k̂ far enough from where a verdict changes.
 const COMFORTABLE: f64 = 0.65;
 
+/// Iterations that a Gaussian alone is given.
+const PLAIN: usize = 10_000;
+
 /// What chain to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainChoice {
@@ -151,9 +154,22 @@ impl Shape {
     }
 }
 
+/// Whether a good approximation is good enough to stop at: plain Gaussians only where they are nearly exact, short
+/// chains unless the verdict is near its edge, and after that any.
+fn is_enough(shape: Shape, judgement: &Judgement, draws: usize, attempts: usize) -> bool {
+    match shape.steps {
+        0 => judgement.pareto_k <= 0.5 && judgement.effective >= 0.8 * draws as f64,
+        _ => judgement.pareto_k <= COMFORTABLE || attempts > 2,
+    }
+}
+
 impl Shape {
-    /// Networks have no regression to start from: they are learned with more draws, slower, and to the end.
+    /// A Gaussian alone is learned quickly. Networks have no regression to start from: they are learned with more
+    /// draws, slower, and to the end.
     fn settings(self, asked: &Settings) -> Settings {
+        if self.steps == 0 {
+            return Settings { iterations: asked.iterations.min(PLAIN), ..asked.clone() };
+        }
         if self.hidden == 0 || asked.schedule != Schedule::Automatic {
             return asked.clone();
         }
@@ -166,7 +182,7 @@ fn ladder(choice: ChainChoice, full_covariance: bool) -> Vec<Shape> {
     match choice {
         ChainChoice::None => vec![rung(0, 0, 0)],
         ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(steps, leapfrogs, 0)],
-        ChainChoice::Auto => vec![rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 64)],
+        ChainChoice::Auto => vec![rung(0, 0, 0), rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 64)],
     }
 }
 
@@ -203,9 +219,7 @@ pub fn infer(
         let judgement = draws.judge();
         let verdict = verdict::judge(&draws, &judgement, &modes, interrupted);
         attempts.push(Attempt { name, bound: judgement.bound, report });
-        // Where a short chain is good but not comfortably so, one more is tried.
-        let comfortable = judgement.pareto_k <= COMFORTABLE || attempts.len() > 1;
-        let good = verdict.kind == VerdictKind::Good && comfortable;
+        let good = verdict.kind == VerdictKind::Good && is_enough(shape, &judgement, draws.z.len(), attempts.len());
         // A longer chain that did not come out better is not taken.
         let better = best.as_ref().is_none_or(|b| {
             let rank = |v: &Verdict| v.kind as usize;

@@ -203,8 +203,17 @@ impl Model {
         Ok(m.observed.iter().map(quantity).collect())
     }
 
-    /// Everything that follows from free draws z, as an approximation makes them.
+    /// The parameters and generated quantities of free draws z, as an approximation makes them.
+    pub fn constrained(&self, z: &[Vec<f64>]) -> Result<Quantities> {
+        self.follow(z, None)
+    }
+
+    /// The same, and everything that follows from them: the log likelihood of each observation, and new ones.
     pub fn quantities(&self, z: &[Vec<f64>], seed: u64) -> Result<Quantities> {
+        self.follow(z, Some(seed))
+    }
+
+    fn follow(&self, z: &[Vec<f64>], seed: Option<u64>) -> Result<Quantities> {
         if z.is_empty() || z.iter().any(|z| z.len() != self.dim) {
             let why = format!("needs at least one draw, of {} numbers each", self.dim);
             return Err(Error::Setting { what: "draws", why });
@@ -226,7 +235,7 @@ impl Model {
             plan.generated.push(program.quantity(name, shape, rows_of));
         }
         let mut sources = vec![];
-        for o in &m.observed {
+        for o in m.observed.iter().filter(|_| seed.is_some()) {
             let n = o.data.shape().dims()[0];
             plan.log_likelihood.push(program.quantity(&format!("log_lik.{}", o.name), vec![n], o.log_likelihood));
             plan.predictive.push(Quantity {
@@ -237,7 +246,7 @@ impl Model {
             sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data));
         }
         let mut program = program.builder.compile()?;
-        let mut rng = StdRng::seed_from_u64(seed);
+        let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
         for chunk in z.chunks(rows) {
             // The last chunk is filled up with its last draw.
             let fill = std::iter::repeat_n(&chunk[chunk.len() - 1], rows - chunk.len());
