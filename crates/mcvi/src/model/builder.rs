@@ -47,6 +47,10 @@ pub struct Builder<'g> {
     pub(super) mistake: Option<String>,
     pub(super) subsampled: bool,
     rows: usize,
+    /// The first extent of everything added to the log density.
+    pub(super) added: Vec<Option<usize>>,
+    /// Of what is added, in order: what has no rows, whatever its first extent.
+    rowless: Vec<bool>,
 }
 
 /// Some of the observations, drawn anew for each gradient; see [`Builder::minibatch`].
@@ -76,7 +80,14 @@ impl<'g> Builder<'g> {
             mistake: None,
             subsampled: false,
             rows,
+            added: vec![],
+            rowless: vec![],
         }
+    }
+
+    /// The same, knowing what of all that is added has no rows: as many data as rows look alike.
+    pub(super) fn knowing(self, rowless: &[bool]) -> Self {
+        Builder { rowless: rowless.to_vec(), ..self }
     }
 
     /// The graph expressions are built in.
@@ -255,7 +266,8 @@ impl<'g> Builder<'g> {
         }
         self.check_name(name);
         let all = self.scope.vector(data);
-        let log_likelihood = distribution.log_density(batch.of(all));
+        let all = batch.of(all);
+        let log_likelihood = self.for_each(distribution.log_density(all), all.shape().dims()[0]);
         let total = self.per_row(log_likelihood) * batch.scale;
         self.log_density = self.log_density + total;
         log_likelihood
@@ -268,10 +280,7 @@ impl<'g> Builder<'g> {
         }
         let x = self.graph().literal(data.cast(self.scope.dtype()));
         let n = data.shape().dims()[0];
-        let mut log_likelihood = distribution.log_density(x);
-        if log_likelihood.error().is_none() && log_likelihood.shape().dims() != [self.rows, n] {
-            log_likelihood = log_likelihood.broadcast_to([self.rows, n]);
-        }
+        let log_likelihood = self.for_each(distribution.log_density(x), n);
         self.log_density = self.log_density + self.per_row(log_likelihood) * weight;
         self.observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
         log_likelihood
@@ -279,7 +288,10 @@ impl<'g> Builder<'g> {
 
     /// Add to the log density: one number a row, or several to be summed.
     pub fn add(&mut self, log_density: Expr<'g>) {
-        self.log_density = self.log_density + self.per_row(log_density);
+        let rowless = self.rowless.get(self.added.len()).is_some_and(|r| *r);
+        self.added.push(log_density.shape().dims().first().copied());
+        let total = if rowless { log_density.sum_all().broadcast_to([self.rows]) } else { self.per_row(log_density) };
+        self.log_density = self.log_density + total;
     }
 
     /// A quantity to be reported beside the parameters.
@@ -287,6 +299,14 @@ impl<'g> Builder<'g> {
         self.check_name(name);
         self.generated.push((name.to_owned(), value));
         value
+    }
+
+    /// One for each row and observation, also where nothing depends on parameters.
+    fn for_each(&self, log_likelihood: Expr<'g>, n: usize) -> Expr<'g> {
+        if log_likelihood.error().is_some() || log_likelihood.shape().dims() == [self.rows, n] {
+            return log_likelihood;
+        }
+        log_likelihood.broadcast_to([self.rows, n])
     }
 
     /// The sum over everything but rows.

@@ -49,6 +49,8 @@ pub struct Model {
     parameters: Vec<Declaration>,
     dim: usize,
     subsampled: bool,
+    /// Of all that is added to the log density, in order: what has no rows.
+    rowless: Vec<bool>,
 }
 
 /// A parameter, as declared.
@@ -123,12 +125,21 @@ impl Declaration {
 }
 
 impl Model {
-    /// A model from the function that writes it. The function is run once to check it.
+    /// A model from the function that writes it. The function is run twice to check it.
     pub fn new(define: impl for<'g> Fn(&mut Builder<'g>) + Send + Sync + 'static) -> Result<Self> {
         let define: Arc<dyn Define> = Arc::new(define);
+        // What has rows is what changes with their number: data may by chance be as many as there are rows.
+        let (mut model, two) = Model::check(&define, 2)?;
+        let (_, three) = Model::check(&define, 3)?;
+        model.rowless = two.iter().zip(&three).map(|(two, three)| two == three).collect();
+        Ok(model)
+    }
+
+    /// The model, not yet knowing what has no rows, and the first extent of all that is added to its log density.
+    fn check(define: &Arc<dyn Define>, rows: usize) -> Result<(Self, Vec<Option<usize>>)> {
         let graph = Graph::new();
-        let scope = scope(&graph, 2, 1, Choices::Sample)?;
-        let mut m = Builder::new(scope.clone(), Source::Nothing, 2);
+        let scope = scope(&graph, rows, 1, Choices::Sample)?;
+        let mut m = Builder::new(scope.clone(), Source::Nothing, rows);
         define.define(&mut m);
         let bad = |why: String| Err(Error::Target { why });
         if let Some(mistake) = m.mistake {
@@ -153,8 +164,9 @@ impl Model {
             size: d.size,
         };
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
+        let added = std::mem::take(&mut m.added);
         drop(m);
-        Ok(Model { define, parameters, dim, subsampled })
+        Ok((Model { define: define.clone(), parameters, dim, subsampled, rowless: vec![] }, added))
     }
 
     /// The parameters.
@@ -293,7 +305,7 @@ impl Target for Model {
 
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
-        let mut m = Builder::new(scope.clone(), Source::Free(z), rows);
+        let mut m = Builder::new(scope.clone(), Source::Free(z), rows).knowing(&self.rowless);
         self.define.define(&mut m);
         m.log_density
     }
