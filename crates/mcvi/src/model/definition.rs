@@ -153,6 +153,9 @@ impl Model {
             if let Some(error) = value.error() {
                 return bad(format!("`{name}`: {error}"));
             }
+            if value.shape().dims().first().is_some_and(|first| *first != rows && *first != 1) {
+                return bad(format!("`{name}` has shape {}, no row for each draw", value.shape()));
+            }
         }
         let dim = m.declared.iter().map(|d| d.constraint.free(d.size)).sum();
         if dim == 0 {
