@@ -226,7 +226,7 @@ impl Model {
                 shape: o.data.shape().dims().to_vec(),
                 values: vec![],
             });
-            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data));
+            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false));
         }
         let mut program = program.builder.compile()?;
         let mut rng = StdRng::seed_from_u64(seed);
@@ -264,12 +264,12 @@ impl Model {
             .declared
             .iter()
             .zip(&zeros)
-            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like))
+            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like, true))
             .collect();
         let likelihoods: Vec<DrawFrom> = m
             .observed
             .iter()
-            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data))
+            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false))
             .collect();
         let mut program = collect.builder.compile()?;
         for (d, zeros) in m.declared.iter().zip(&zeros) {
@@ -353,8 +353,16 @@ impl<'g> Collector<'g> {
         Quantity { name: name.to_owned(), shape, values: vec![] }
     }
 
-    /// Make a distribution's parameters known, one for each element it is a distribution of.
-    fn distribution(&mut self, name: &str, of: &Distribution<'g>, elements: Expr<'g>, data: &Array) -> DrawFrom {
+    /// Make a distribution's parameters known, one for each element it is a distribution of. Of a parameter every row
+    /// is one vector, of data every row has all of them.
+    fn distribution(
+        &mut self,
+        name: &str,
+        of: &Distribution<'g>,
+        elements: Expr<'g>,
+        data: &Array,
+        is_parameter: bool,
+    ) -> DrawFrom {
         let rows = elements.shape().dims()[0];
         let dims = data.shape().dims();
         let last = dims.last().copied().unwrap_or(1);
@@ -373,8 +381,11 @@ impl<'g> Collector<'g> {
         let count = match of.family {
             Family::LkjCholesky => 1,
             Family::MultinomialLogit | Family::Dirichlet | Family::MultivariateNormalCholesky => {
-                // Data are [n, k]; a parameter's value [rows, k] is one event.
-                if dims.len() == 2 && dims[0] == rows { 1 } else { dims[..dims.len() - 1].iter().product() }
+                if is_parameter {
+                    1
+                } else {
+                    dims[..dims.len() - 1].iter().product()
+                }
             }
             _ if elements.shape().rank() > 1 => elements.shape().size() / rows,
             _ => 1,
@@ -387,8 +398,9 @@ impl<'g> Collector<'g> {
             }
             let width = event.iter().product();
             let to = [vec![rows, count], event.clone()].concat();
-            // A parameter [rows, k] of one event for each row lacks the axis of elements.
-            let p = if event.len() == 1 && p.shape().dims() == [rows, width] && count == 1 { p.expand(1) } else { p };
+            // What has a row for each vector lacks the axis of elements.
+            let lacks = is_parameter && !event.is_empty() && p.shape().rank() == 1 + event.len();
+            let p = if lacks { p.expand(1) } else { p };
             (format!("{name}.{i}"), p.broadcast_to(to), width)
         });
         let parameters: Vec<(String, Expr<'g>, usize)> = parameters.collect();
