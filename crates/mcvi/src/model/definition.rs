@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Draws whose quantities are computed in one go.
 const ROWS: usize = 1000;
+/// Draws from a prior until one lies within the parameter's bounds, at most.
+const TRIES: usize = 10_000;
 
 /// Writes a model with a [`Builder`]. Functions do.
 trait Define: Send + Sync {
@@ -248,8 +250,9 @@ impl Model {
         Ok(plan)
     }
 
-    /// Draws of the parameters from their priors, and of observations given them. None where a prior is improper or
-    /// of a family whose draws need a size the model does not tell.
+    /// Draws of the parameters from their priors, and of observations given them. Priors are
+    /// cut off at the bounds of their parameters. None where a prior is improper, of a family whose draws need a size
+    /// the model does not tell, or outside the bounds.
     pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
         let graph = Graph::new();
         let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count);
@@ -281,7 +284,7 @@ impl Model {
         for ((d, prior), declaration) in m.declared.iter().zip(&priors).zip(&self.parameters) {
             program.run(1)?;
             let mut values = vec![];
-            prior.draw(&mut program, count, &mut rng, &mut values)?;
+            prior.draw_within(d.constraint, &mut program, count, &mut rng, &mut values)?;
             if values.len() != d.value.shape().size() {
                 return Ok(None);
             }
@@ -417,6 +420,25 @@ impl<'g> Collector<'g> {
 impl DrawFrom {
     /// Draw for the first `rows` rows.
     fn draw(&self, program: &mut Program, rows: usize, rng: &mut StdRng, into: &mut Vec<f64>) -> Result<()> {
+        self.draw_within(Constraint::Real, program, rows, rng, into)
+    }
+
+    /// The same, cut off at the bounds of a constraint. What lies outside nearly always is left out.
+    fn draw_within(
+        &self,
+        bounds: Constraint,
+        program: &mut Program,
+        rows: usize,
+        rng: &mut StdRng,
+        into: &mut Vec<f64>,
+    ) -> Result<()> {
+        let inside = |x: f64| match bounds {
+            Constraint::Positive => x > 0.0,
+            Constraint::Lower(low) => x > low,
+            Constraint::Upper(high) => x < high,
+            Constraint::Interval(low, high) => (low..=high).contains(&x),
+            _ => true,
+        };
         let values: Vec<(Vec<f64>, usize)> = self
             .parameters
             .iter()
@@ -428,7 +450,12 @@ impl DrawFrom {
             if let Some(extra) = &extra {
                 parameters.push(extra);
             }
-            into.extend(self.family.draw(&parameters, rng));
+            let tries = (0..TRIES).map(|_| self.family.draw(&parameters, rng));
+            let mut kept = tries.skip_while(|drawn| !drawn.iter().all(|x| x.is_nan() || inside(*x)));
+            match kept.next() {
+                Some(drawn) => into.extend(drawn),
+                None => return Ok(()),
+            }
         }
         Ok(())
     }
