@@ -254,6 +254,9 @@ impl Model {
     /// cut off at the bounds of their parameters. None where a prior is improper, of a family whose draws need a size
     /// the model does not tell, or outside the bounds.
     pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        if count == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
         let graph = Graph::new();
         let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count);
         self.define.define(&mut m);
