@@ -108,11 +108,19 @@ impl Quantity {
 }
 
 fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
-    match shape {
-        [] => vec![name.to_owned()],
-        [n] => (1..=*n).map(|i| format!("{name}[{i}]")).collect(),
-        [n, m, ..] => (1..=*n).flat_map(|i| (1..=*m).map(move |j| format!("{name}[{i},{j}]"))).collect(),
+    if shape.is_empty() {
+        return vec![name.to_owned()];
     }
+    let place = |mut element: usize| {
+        let mut index: Vec<String> = vec![];
+        for n in shape.iter().rev() {
+            index.push((element % n + 1).to_string());
+            element /= n;
+        }
+        index.reverse();
+        format!("{name}[{}]", index.join(","))
+    };
+    (0..shape.iter().product()).map(place).collect()
 }
 
 impl Declaration {
