@@ -55,6 +55,8 @@ pub struct Builder<'g> {
 
 /// Some of the observations, drawn anew for each gradient; see [`Builder::minibatch`].
 pub struct Minibatch<'g> {
+    /// Of how many.
+    n: usize,
     index: Option<Expr<'g>>,
     scale: f64,
 }
@@ -247,10 +249,10 @@ impl<'g> Builder<'g> {
         }
         self.subsampled |= size < n;
         if self.scope.choices() == Choices::Sample || size >= n || size == 0 {
-            return Minibatch { index: None, scale: 1.0 };
+            return Minibatch { n, index: None, scale: 1.0 };
         }
         let drawn = (self.scope.uniform(size) * n as f64).floor().min(n as f64 - 1.0);
-        Minibatch { index: Some(drawn.cast(DType::I32)), scale: n as f64 / size as f64 }
+        Minibatch { n, index: Some(drawn.cast(DType::I32)), scale: n as f64 / size as f64 }
     }
 
     /// Observations of a minibatch; `distribution` speaks of the drawn ones, made with [`Minibatch::of`].
@@ -261,6 +263,9 @@ impl<'g> Builder<'g> {
         data: &[f64],
         distribution: Distribution<'g>,
     ) -> Expr<'g> {
+        if data.len() != batch.n {
+            self.fail(format!("`{name}` has {} observations, its minibatch is one of {}", data.len(), batch.n));
+        }
         if batch.index.is_none() {
             return self.observe(name, data, distribution);
         }
