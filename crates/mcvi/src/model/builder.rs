@@ -184,6 +184,16 @@ impl<'g> Builder<'g> {
         prior: Option<Distribution<'g>>,
     ) -> Expr<'g> {
         self.check_name(name);
+        match constraint {
+            // Asked this way round, NaN is refused.
+            Constraint::Interval(low, high) if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) => {
+                self.fail(format!("`{name}` can have no value: nothing lies between {low} and {high}"));
+            }
+            Constraint::Lower(bound) | Constraint::Upper(bound) if bound.is_nan() => {
+                self.fail(format!("`{name}` can have no value: its bound is NaN"));
+            }
+            _ => {}
+        }
         if size == 0 {
             self.fail(format!("`{name}` has no elements"));
             return self.graph().full(self.scope.dtype(), [self.rows, 1], 0.0);
