@@ -199,7 +199,7 @@ fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
     };
     let trace: Vec<(f64, f64, f64)> = p
         .attempts
-        .last()
+        .get(p.kept)
         .map_or(vec![], |a| a.report.trace.iter().map(|l| (l.iteration as f64, l.bound, l.se)).collect());
     let pair = |m: &mcvi::diagnostics::Mean| (m.value, m.se);
     let steps: Vec<(f64, f64)> = j.steps.iter().map(pair).collect();

@@ -122,7 +122,8 @@ pub fn run(options: &Options) -> Result<()> {
     let problem = Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?;
     // Before any work is done.
     let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
-    let watch = watch::Watch::new(request.settings.iterations);
+    let unfinished = staging.as_ref().map(|s| s.path().to_owned());
+    let watch = watch::Watch::new(request.settings.iterations, unfinished);
     let posterior = infer(Arc::new(problem.model.clone()), &request, |name, look| watch.look(name, look))?;
     watch.finish();
     let seconds = begun.elapsed().as_secs_f64();

@@ -46,7 +46,7 @@ impl Problem {
             "poisson" => regression::Family::Poisson,
             _ => {
                 let known = posteriors::ALL.iter().map(|b| b.name).chain(REGRESSIONS.map(|r| r.0));
-                let hint = nearest(name, known).map_or_else(String::new, |n| format!("; did you mean {n}?"));
+                let hint = nearest(name, known).map_or_else(|| ";".to_owned(), |n| format!("; did you mean {n}?"));
                 return Err(Mistake(format!("there is no model `{name}`{hint} `mcvi list` shows what there is")).into());
             }
         };

@@ -72,7 +72,7 @@ impl Outcome {
     /// The verdict in a sentence.
     pub fn headline(&self) -> &'static str {
         match (self.posterior.verdict.kind, self.reweighted) {
-            (VerdictKind::Good, _) => "The approximation is good: use the draws and the bound as they are.",
+            (VerdictKind::Good, _) => "The approximation is good: its bound and its summaries can be used as they are.",
             (VerdictKind::Reweight, _) => "Usable with the draws reweighted, as the summaries here are.",
             (VerdictKind::DoNotTrust, _) => "Do not trust this approximation.",
         }

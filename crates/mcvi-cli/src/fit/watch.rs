@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use mcvi::fit::Look;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +15,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(iterations: usize) -> Self {
+    /// `unfinished` is a folder to remove where a second Ctrl-C ends everything.
+    pub fn new(iterations: usize, unfinished: Option<PathBuf>) -> Self {
         let bar = ProgressBar::new(iterations as u64);
         let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {per_sec} {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -24,6 +26,7 @@ impl Watch {
         // The first Ctrl-C ends the optimisation, a second everything. Without a handler it ends everything at once.
         let _ = ctrlc::set_handler(move || {
             if counted.fetch_add(1, Ordering::SeqCst) > 0 {
+                let _ = unfinished.as_ref().map(std::fs::remove_dir_all);
                 std::process::exit(130);
             }
         });

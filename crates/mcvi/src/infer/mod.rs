@@ -89,8 +89,10 @@ pub struct Posterior {
     pub verdict: Verdict,
     /// The modes that were found, the best first.
     pub modes: Vec<Mode>,
-    /// The chains that were tried, in order; the last or the best was kept.
+    /// The chains that were tried, in order.
     pub attempts: Vec<Attempt>,
+    /// Which of them was kept.
+    pub kept: usize,
     /// Whether the observer ended it early.
     pub interrupted: bool,
 }
@@ -154,13 +156,9 @@ impl Shape {
     }
 }
 
-/// Whether a good approximation is good enough to stop at: plain Gaussians only where they are nearly exact, short
-/// chains unless the verdict is near its edge, and after that any.
-fn is_enough(shape: Shape, judgement: &Judgement, draws: usize, attempts: usize) -> bool {
-    match shape.steps {
-        0 => judgement.pareto_k <= 0.5 && judgement.effective >= 0.8 * draws as f64,
-        _ => judgement.pareto_k <= COMFORTABLE || attempts > 2,
-    }
+/// Whether a good approximation is good enough to stop at: a short chain whose verdict is near its edge is not.
+fn is_enough(shape: Shape, judgement: &Judgement, attempts: usize) -> bool {
+    shape.steps == 0 || judgement.pareto_k <= COMFORTABLE || attempts > 2
 }
 
 impl Shape {
@@ -219,15 +217,17 @@ pub fn infer(
         let judgement = draws.judge();
         let verdict = verdict::judge(&draws, &judgement, &modes, interrupted);
         attempts.push(Attempt { name, bound: judgement.bound, report });
-        let good = verdict.kind == VerdictKind::Good && is_enough(shape, &judgement, draws.z.len(), attempts.len());
+        let good = verdict.kind == VerdictKind::Good && is_enough(shape, &judgement, attempts.len());
         // A longer chain that did not come out better is not taken.
         let better = best.as_ref().is_none_or(|b| {
             let rank = |v: &Verdict| v.kind as usize;
             (rank(&verdict), -judgement.bound.value) < (rank(&b.verdict), -b.judgement.bound.value)
         });
         if better {
-            let (modes, attempts) = (modes.clone(), vec![]);
-            best = Some(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, interrupted });
+            let (modes, kept) = (modes.clone(), attempts.len() - 1);
+            let (attempts, interrupted) = (vec![], false);
+            best =
+                Some(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, kept, interrupted });
         }
         // Other modes are not reached by longer chains.
         if good || interrupted || modes.len() > 1 {

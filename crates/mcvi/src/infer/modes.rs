@@ -47,7 +47,11 @@ pub fn find(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> 
     modes.sort_by(|a, b| b.laplace.total_cmp(&a.laplace));
     let Some(best) = modes.first().map(|m| m.laplace) else {
         let why = "its log density is finite at none of the places tried; is it −∞ or NaN everywhere?".to_owned();
-        return Err(first_error.unwrap_or(Error::Target { why }));
+        return Err(match first_error {
+            // That a single place was bad does not say that all were.
+            None | Some(Error::Target { .. }) => Error::Target { why },
+            Some(other) => other,
+        });
     };
     // Where a search did not settle it found no mode; only the best place is kept whatever it is.
     let mut keep = modes.iter().map(|m| m.laplace > best + SHARE.ln() && m.start.warning.is_none()).collect::<Vec<_>>();

@@ -10,6 +10,11 @@ const UNRELIABLE: f64 = 0.7;
 const EFFECTIVE: f64 = 0.25;
 /// How far, in standard deviations, the means of draws may lie from the reweighted ones.
 const OFF: f64 = 0.1;
+/// By what factor reweighting may change a standard deviation: weights mend what draws miss, but only so far.
+const STRETCHED: f64 = 1.25;
+/// Pareto k̂ and effective share from which a Gaussian alone counts as good: its tails are thinner than most.
+const PLAIN_K: f64 = 0.5;
+const PLAIN_EFFECTIVE: f64 = 0.8;
 
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +62,7 @@ impl Verdict {
 /// Judge from the weights of draws, what the search for modes found, and how the fit ended.
 pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interrupted: bool) -> Verdict {
     let n = draws.z.len() as f64;
+    let plain = draws.steps.is_empty();
     let share = judgement.effective / n;
     let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], next: vec![] };
     if judgement.lost > 0 {
@@ -90,10 +96,21 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
             let reason = format!("the weights leave an effective {:.0} % of the draws", 100.0 * share);
             verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
         }
-        if let Some(off) = furthest(draws)
-            && off > OFF
-        {
+        if plain && (judgement.pareto_k > PLAIN_K || share < PLAIN_EFFECTIVE) {
+            let reason = format!(
+                "a Gaussian alone, with k̂ = {:.2} and an effective {:.0} %, misses part of the tails",
+                judgement.pareto_k,
+                100.0 * share
+            );
+            verdict.find(VerdictKind::Reweight, reason, "a chain (--chain auto)");
+        }
+        let (off, stretched) = furthest(draws);
+        if off > OFF {
             let reason = format!("reweighting moves a mean by {off:.2} standard deviations");
+            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+        }
+        if stretched > STRETCHED {
+            let reason = format!("reweighting changes a standard deviation by a factor of {stretched:.2}");
             verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
         }
     }
@@ -114,15 +131,16 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
     verdict
 }
 
-/// How far reweighting moves the mean of a coordinate, in standard deviations, at most.
-fn furthest(draws: &Draws) -> Option<f64> {
+/// How far reweighting moves the mean of a coordinate at most, in standard deviations, and by what factor it changes
+/// a standard deviation at most.
+fn furthest(draws: &Draws) -> (f64, f64) {
     let weights = Weights::smoothed(&draws.log_weights);
     let even = Weights::even(draws.z.len());
-    let d = draws.z.first()?.len();
-    let off = (0..d).map(|i| {
+    let d = draws.z.first().map_or(0, Vec::len);
+    let changes = (0..d).map(|i| {
         let column: Vec<f64> = draws.z.iter().map(|z| z[i]).collect();
         let (a, b) = (summarise(&column, &weights), summarise(&column, &even));
-        (a.mean - b.mean).abs() / a.sd
+        ((a.mean - b.mean).abs() / a.sd, (a.sd / b.sd).max(b.sd / a.sd))
     });
-    off.fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))))
+    changes.fold((0.0, 1.0), |(off, stretched): (f64, f64), (o, s)| (off.max(o), stretched.max(s)))
 }

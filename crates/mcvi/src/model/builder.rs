@@ -51,10 +51,16 @@ pub struct Builder<'g> {
     /// Other values for observations, by name.
     replaced: Rc<BTreeMap<String, Vec<f64>>>,
     rows: usize,
+    /// The first extent of everything added to the log density.
+    pub(super) added: Vec<Option<usize>>,
+    /// Of what is added, in order: what has no rows, whatever its first extent.
+    rowless: Vec<bool>,
 }
 
 /// Some of the observations, drawn anew for each gradient; see [`Builder::minibatch`].
 pub struct Minibatch<'g> {
+    /// Of how many.
+    n: usize,
     index: Option<Expr<'g>>,
     scale: f64,
 }
@@ -86,7 +92,14 @@ impl<'g> Builder<'g> {
             subsampled: false,
             replaced,
             rows,
+            added: vec![],
+            rowless: vec![],
         }
+    }
+
+    /// The same, knowing what of all that is added has no rows: as many data as rows look alike.
+    pub(super) fn knowing(self, rowless: &[bool]) -> Self {
+        Builder { rowless: rowless.to_vec(), ..self }
     }
 
     /// The graph expressions are built in.
@@ -181,6 +194,16 @@ impl<'g> Builder<'g> {
         prior: Option<Distribution<'g>>,
     ) -> Expr<'g> {
         self.check_name(name);
+        match constraint {
+            // Asked this way round, NaN is refused.
+            Constraint::Interval(low, high) if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) => {
+                self.fail(format!("`{name}` can have no value: nothing lies between {low} and {high}"));
+            }
+            Constraint::Lower(bound) | Constraint::Upper(bound) if bound.is_nan() => {
+                self.fail(format!("`{name}` can have no value: its bound is NaN"));
+            }
+            _ => {}
+        }
         if size == 0 {
             self.fail(format!("`{name}` has no elements"));
             return self.graph().full(self.scope.dtype(), [self.rows, 1], 0.0);
@@ -250,10 +273,10 @@ impl<'g> Builder<'g> {
         }
         self.subsampled |= size < n;
         if self.scope.choices() == Choices::Sample || size >= n || size == 0 {
-            return Minibatch { index: None, scale: 1.0 };
+            return Minibatch { n, index: None, scale: 1.0 };
         }
         let drawn = (self.scope.uniform(size) * n as f64).floor().min(n as f64 - 1.0);
-        Minibatch { index: Some(drawn.cast(DType::I32)), scale: n as f64 / size as f64 }
+        Minibatch { n, index: Some(drawn.cast(DType::I32)), scale: n as f64 / size as f64 }
     }
 
     /// Observations of a minibatch; `distribution` speaks of the drawn ones, made with [`Minibatch::of`].
@@ -264,13 +287,16 @@ impl<'g> Builder<'g> {
         data: &[f64],
         distribution: Distribution<'g>,
     ) -> Expr<'g> {
+        if data.len() != batch.n {
+            self.fail(format!("`{name}` has {} observations, its minibatch is one of {}", data.len(), batch.n));
+        }
         if batch.index.is_none() {
             return self.observe(name, data, distribution);
         }
         self.check_name(name);
         let replaced = self.replaced.clone();
-        let all = self.scope.vector(replaced.get(name).map_or(data, Vec::as_slice));
-        let log_likelihood = distribution.log_density(batch.of(all));
+        let all = batch.of(self.scope.vector(replaced.get(name).map_or(data, Vec::as_slice)));
+        let log_likelihood = self.for_each(distribution.log_density(all), all.shape().dims()[0]);
         let total = self.per_row(log_likelihood) * batch.scale;
         self.log_density = self.log_density + total;
         log_likelihood
@@ -283,10 +309,7 @@ impl<'g> Builder<'g> {
         }
         let x = self.graph().literal(data.cast(self.scope.dtype()));
         let n = data.shape().dims()[0];
-        let mut log_likelihood = distribution.log_density(x);
-        if log_likelihood.error().is_none() && log_likelihood.shape().dims() != [self.rows, n] {
-            log_likelihood = log_likelihood.broadcast_to([self.rows, n]);
-        }
+        let log_likelihood = self.for_each(distribution.log_density(x), n);
         self.log_density = self.log_density + self.per_row(log_likelihood) * weight;
         self.observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
         log_likelihood
@@ -294,7 +317,10 @@ impl<'g> Builder<'g> {
 
     /// Add to the log density: one number a row, or several to be summed.
     pub fn add(&mut self, log_density: Expr<'g>) {
-        self.log_density = self.log_density + self.per_row(log_density);
+        let rowless = self.rowless.get(self.added.len()).is_some_and(|r| *r);
+        self.added.push(log_density.shape().dims().first().copied());
+        let total = if rowless { log_density.sum_all().broadcast_to([self.rows]) } else { self.per_row(log_density) };
+        self.log_density = self.log_density + total;
     }
 
     /// A quantity to be reported beside the parameters.
@@ -302,6 +328,14 @@ impl<'g> Builder<'g> {
         self.check_name(name);
         self.generated.push((name.to_owned(), value));
         value
+    }
+
+    /// One for each row and observation, also where nothing depends on parameters.
+    fn for_each(&self, log_likelihood: Expr<'g>, n: usize) -> Expr<'g> {
+        if log_likelihood.error().is_some() || log_likelihood.shape().dims() == [self.rows, n] {
+            return log_likelihood;
+        }
+        log_likelihood.broadcast_to([self.rows, n])
     }
 
     /// The sum over everything but rows.

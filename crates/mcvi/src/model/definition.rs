@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Draws whose quantities are computed in one go.
 const ROWS: usize = 1000;
+/// Draws from a prior until one lies within the parameter's bounds, at most.
+const TRIES: usize = 10_000;
 
 /// Writes a model with a [`Builder`]. Functions do.
 trait Define: Send + Sync {
@@ -53,6 +55,8 @@ pub struct Model {
     subsampled: bool,
     /// Other values for observations, by name.
     replaced: BTreeMap<String, Vec<f64>>,
+    /// Of all that is added to the log density, in order: what has no rows.
+    rowless: Vec<bool>,
 }
 
 /// A parameter, as declared.
@@ -108,11 +112,19 @@ impl Quantity {
 }
 
 fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
-    match shape {
-        [] => vec![name.to_owned()],
-        [n] => (1..=*n).map(|i| format!("{name}[{i}]")).collect(),
-        [n, m, ..] => (1..=*n).flat_map(|i| (1..=*m).map(move |j| format!("{name}[{i},{j}]"))).collect(),
+    if shape.is_empty() {
+        return vec![name.to_owned()];
     }
+    let place = |mut element: usize| {
+        let mut index: Vec<String> = vec![];
+        for n in shape.iter().rev() {
+            index.push((element % n + 1).to_string());
+            element /= n;
+        }
+        index.reverse();
+        format!("{name}[{}]", index.join(","))
+    };
+    (0..shape.iter().product()).map(place).collect()
 }
 
 impl Declaration {
@@ -127,12 +139,21 @@ impl Declaration {
 }
 
 impl Model {
-    /// A model from the function that writes it. The function is run once to check it.
+    /// A model from the function that writes it. The function is run twice to check it.
     pub fn new(define: impl for<'g> Fn(&mut Builder<'g>) + Send + Sync + 'static) -> Result<Self> {
         let define: Arc<dyn Define> = Arc::new(define);
+        // What has rows is what changes with their number: data may by chance be as many as there are rows.
+        let (mut model, two) = Model::check(&define, 2)?;
+        let (_, three) = Model::check(&define, 3)?;
+        model.rowless = two.iter().zip(&three).map(|(two, three)| two == three).collect();
+        Ok(model)
+    }
+
+    /// The model, not yet knowing what has no rows, and the first extent of all that is added to its log density.
+    fn check(define: &Arc<dyn Define>, rows: usize) -> Result<(Self, Vec<Option<usize>>)> {
         let graph = Graph::new();
-        let scope = scope(&graph, 2, 1, Choices::Sample)?;
-        let mut m = Builder::new(scope.clone(), Source::Nothing, 2, Rc::default());
+        let scope = scope(&graph, rows, 1, Choices::Sample)?;
+        let mut m = Builder::new(scope.clone(), Source::Nothing, rows, Rc::default());
         define.define(&mut m);
         let bad = |why: String| Err(Error::Target { why });
         if let Some(mistake) = m.mistake {
@@ -146,6 +167,9 @@ impl Model {
             if let Some(error) = value.error() {
                 return bad(format!("`{name}`: {error}"));
             }
+            if value.shape().dims().first().is_some_and(|first| *first != rows && *first != 1) {
+                return bad(format!("`{name}` has shape {}, no row for each draw", value.shape()));
+            }
         }
         let dim = m.declared.iter().map(|d| d.constraint.free(d.size)).sum();
         if dim == 0 {
@@ -157,8 +181,10 @@ impl Model {
             size: d.size,
         };
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
+        let added = std::mem::take(&mut m.added);
         drop(m);
-        Ok(Model { define, parameters, dim, subsampled, replaced: BTreeMap::new() })
+        let (rowless, replaced) = (vec![], BTreeMap::new());
+        Ok((Model { define: define.clone(), parameters, dim, subsampled, replaced, rowless }, added))
     }
 
     /// The same model of other observations, of as many values each: for simulated data.
@@ -243,7 +269,7 @@ impl Model {
                 shape: o.data.shape().dims().to_vec(),
                 values: vec![],
             });
-            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data));
+            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false));
         }
         let mut program = program.builder.compile()?;
         let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
@@ -265,9 +291,13 @@ impl Model {
         Ok(plan)
     }
 
-    /// Draws of the parameters from their priors, and of observations given them. None where a prior is improper or
-    /// of a family whose draws need a size the model does not tell.
+    /// Draws of the parameters from their priors, and of observations given them. Priors are
+    /// cut off at the bounds of their parameters. None where a prior is improper, of a family whose draws need a size
+    /// the model does not tell, or outside the bounds.
     pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        if count == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
         let graph = Graph::new();
         let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count, self.replaced());
         self.define.define(&mut m);
@@ -281,12 +311,12 @@ impl Model {
             .declared
             .iter()
             .zip(&zeros)
-            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like))
+            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like, true))
             .collect();
         let likelihoods: Vec<DrawFrom> = m
             .observed
             .iter()
-            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data))
+            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false))
             .collect();
         let mut program = collect.builder.compile()?;
         for (d, zeros) in m.declared.iter().zip(&zeros) {
@@ -298,7 +328,7 @@ impl Model {
         for ((d, prior), declaration) in m.declared.iter().zip(&priors).zip(&self.parameters) {
             program.run(1)?;
             let mut values = vec![];
-            prior.draw(&mut program, count, &mut rng, &mut values)?;
+            prior.draw_within(d.constraint, &mut program, count, &mut rng, &mut values)?;
             if values.len() != d.value.shape().size() {
                 return Ok(None);
             }
@@ -325,7 +355,7 @@ impl Target for Model {
 
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
-        let mut m = Builder::new(scope.clone(), Source::Free(z), rows, self.replaced());
+        let mut m = Builder::new(scope.clone(), Source::Free(z), rows, self.replaced()).knowing(&self.rowless);
         self.define.define(&mut m);
         m.log_density
     }
@@ -370,8 +400,16 @@ impl<'g> Collector<'g> {
         Quantity { name: name.to_owned(), shape, values: vec![] }
     }
 
-    /// Make a distribution's parameters known, one for each element it is a distribution of.
-    fn distribution(&mut self, name: &str, of: &Distribution<'g>, elements: Expr<'g>, data: &Array) -> DrawFrom {
+    /// Make a distribution's parameters known, one for each element it is a distribution of. Of a parameter every row
+    /// is one vector, of data every row has all of them.
+    fn distribution(
+        &mut self,
+        name: &str,
+        of: &Distribution<'g>,
+        elements: Expr<'g>,
+        data: &Array,
+        is_parameter: bool,
+    ) -> DrawFrom {
         let rows = elements.shape().dims()[0];
         let dims = data.shape().dims();
         let last = dims.last().copied().unwrap_or(1);
@@ -390,8 +428,11 @@ impl<'g> Collector<'g> {
         let count = match of.family {
             Family::LkjCholesky => 1,
             Family::MultinomialLogit | Family::Dirichlet | Family::MultivariateNormalCholesky => {
-                // Data are [n, k]; a parameter's value [rows, k] is one event.
-                if dims.len() == 2 && dims[0] == rows { 1 } else { dims[..dims.len() - 1].iter().product() }
+                if is_parameter {
+                    1
+                } else {
+                    dims[..dims.len() - 1].iter().product()
+                }
             }
             _ if elements.shape().rank() > 1 => elements.shape().size() / rows,
             _ => 1,
@@ -404,8 +445,9 @@ impl<'g> Collector<'g> {
             }
             let width = event.iter().product();
             let to = [vec![rows, count], event.clone()].concat();
-            // A parameter [rows, k] of one event for each row lacks the axis of elements.
-            let p = if event.len() == 1 && p.shape().dims() == [rows, width] && count == 1 { p.expand(1) } else { p };
+            // What has a row for each vector lacks the axis of elements.
+            let lacks = is_parameter && !event.is_empty() && p.shape().rank() == 1 + event.len();
+            let p = if lacks { p.expand(1) } else { p };
             (format!("{name}.{i}"), p.broadcast_to(to), width)
         });
         let parameters: Vec<(String, Expr<'g>, usize)> = parameters.collect();
@@ -422,6 +464,25 @@ impl<'g> Collector<'g> {
 impl DrawFrom {
     /// Draw for the first `rows` rows.
     fn draw(&self, program: &mut Program, rows: usize, rng: &mut StdRng, into: &mut Vec<f64>) -> Result<()> {
+        self.draw_within(Constraint::Real, program, rows, rng, into)
+    }
+
+    /// The same, cut off at the bounds of a constraint. What lies outside nearly always is left out.
+    fn draw_within(
+        &self,
+        bounds: Constraint,
+        program: &mut Program,
+        rows: usize,
+        rng: &mut StdRng,
+        into: &mut Vec<f64>,
+    ) -> Result<()> {
+        let inside = |x: f64| match bounds {
+            Constraint::Positive => x > 0.0,
+            Constraint::Lower(low) => x > low,
+            Constraint::Upper(high) => x < high,
+            Constraint::Interval(low, high) => (low..=high).contains(&x),
+            _ => true,
+        };
         let values: Vec<(Vec<f64>, usize)> = self
             .parameters
             .iter()
@@ -433,7 +494,12 @@ impl DrawFrom {
             if let Some(extra) = &extra {
                 parameters.push(extra);
             }
-            into.extend(self.family.draw(&parameters, rng));
+            let tries = (0..TRIES).map(|_| self.family.draw(&parameters, rng));
+            let mut kept = tries.skip_while(|drawn| !drawn.iter().all(|x| x.is_nan() || inside(*x)));
+            match kept.next() {
+                Some(drawn) => into.extend(drawn),
+                None => return Ok(()),
+            }
         }
         Ok(())
     }

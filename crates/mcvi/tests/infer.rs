@@ -1,0 +1,253 @@
+//! One call to infer: its verdicts are right where the answer is known, and how it ends is said.
+
+use mcvi::infer::{ChainChoice, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
+use mcvi::model::{Model, normal};
+use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
+use mcvi::{Error, log_density, posteriors, target};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What is known of a marginal: its name, mean and standard deviation.
+type Known = (String, f64, f64);
+
+fn model(name: &str) -> Model {
+    let built_in = posteriors::ALL.iter().find(|b| b.name == name).expect("a posterior of this name");
+    built_in.model().expect("a model")
+}
+
+fn request(chain: ChainChoice, seed: u64) -> Request {
+    let mut request = Request { chain, ..Request::default() };
+    request.settings.seed = seed;
+    request
+}
+
+fn fitted(name: &str, chain: ChainChoice, seed: u64) -> Posterior {
+    infer_quietly(model(name), &request(chain, seed)).expect("a posterior")
+}
+
+/// Mean and standard deviation of values with log weights.
+fn moments(values: &[f64], log_weights: &[f64]) -> (f64, f64) {
+    let top = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = log_weights.iter().map(|l| (l - top).exp()).collect();
+    let average = |f: &dyn Fn(f64) -> f64| {
+        values.iter().zip(&weights).map(|(x, w)| w * f(*x)).sum::<f64>() / weights.iter().sum::<f64>()
+    };
+    let mean = average(&|x| x);
+    (mean, average(&|x| (x - mean).powi(2)).sqrt())
+}
+
+/// By a grid over both coordinates.
+fn stomach_cancer() -> Vec<Known> {
+    let axis = |low: f64, high: f64| (0..200).map(move |i| low + (high - low) * f64::from(i) / 199.0);
+    let places: Vec<Vec<f64>> = axis(-8.5, -5.0).flat_map(|a| axis(2.0, 22.0).map(move |b| vec![a, b])).collect();
+    let log_p = log_density(&StomachCancer, &places).expect("values");
+    let cell = (3.5 / 199.0) * (20.0 / 199.0);
+    let evidence = (log_p.iter().map(|l| (l - LOG_EVIDENCE).exp()).sum::<f64>() * cell).ln();
+    assert!(evidence.abs() < 1e-3, "the grid holds all of the mass: {evidence}");
+    let marginal = |name: &str, f: &dyn Fn(&[f64]) -> f64| {
+        let (mean, sd) = moments(&places.iter().map(|z| f(z)).collect::<Vec<_>>(), &log_p);
+        (name.to_owned(), mean, sd)
+    };
+    let eta = |z: &[f64]| 1.0 / (1.0 + (-z[0]).exp());
+    vec![marginal("logit_eta", &|z| z[0]), marginal("log_K", &|z| z[1]), marginal("eta", &eta)]
+}
+
+/// By a sum over tau, given which all else is Gaussian.
+fn eight_schools() -> Vec<Known> {
+    let y = [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0];
+    let sigma = [15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0f64];
+    let (mut log_p, mut rows): (Vec<f64>, Vec<Vec<[f64; 2]>>) = (vec![], vec![]);
+    for i in 0..40_000 {
+        // Even steps of log tau: the tail of a half-Cauchy is long.
+        let tau = (-12.0 + 20.0 * f64::from(i) / 40_000.0).exp();
+        let variances = sigma.map(|s| s * s + tau * tau);
+        let precision = 1.0 / 25.0 + variances.iter().map(|v| 1.0 / v).sum::<f64>();
+        let mu = y.iter().zip(variances).map(|(y, v)| y / v).sum::<f64>() / precision;
+        let squares = y.iter().zip(variances).map(|(y, v)| y * y / v + v.ln()).sum::<f64>();
+        let prior = tau.ln() - (1.0 + tau * tau / 25.0).ln();
+        log_p.push(prior - 0.5 * (squares + precision.ln() - mu * mu * precision));
+        // Means and variances: mu, tau, then each theta, which is shrunk towards mu.
+        let mut row = vec![[mu, 1.0 / precision], [tau, 0.0]];
+        row.extend(y.iter().zip(sigma).map(|(y, s)| {
+            let pull = tau * tau / (tau * tau + s * s);
+            [mu + pull * (y - mu), pull * s * s + (1.0 - pull).powi(2) / precision]
+        }));
+        rows.push(row);
+    }
+    let names = ["mu".to_owned(), "tau".to_owned()].into_iter().chain((1..=8).map(|i| format!("theta[{i}]")));
+    let known = names.enumerate().map(|(j, name)| {
+        let (mean, between) = moments(&rows.iter().map(|r| r[j][0]).collect::<Vec<_>>(), &log_p);
+        let (within, _) = moments(&rows.iter().map(|r| r[j][1]).collect::<Vec<_>>(), &log_p);
+        (name, mean, between.hypot(within.sqrt()))
+    });
+    known.collect()
+}
+
+fn banana() -> Vec<Known> {
+    vec![("x".to_owned(), 0.0, 1.0), ("y".to_owned(), 0.5, 1.5f64.sqrt())]
+}
+
+/// How far reported means are off, in standard deviations, and how far standard deviations, as a share: at most.
+fn off(name: &str, posterior: &Posterior, known: &[Known]) -> (f64, f64) {
+    let draws = &posterior.draws;
+    assert!(draws.z.len() >= 50_000);
+    let all = model(name).quantities(&draws.z, 1).expect("quantities");
+    let weights = Weights::smoothed(&draws.log_weights);
+    let mut worst = (0.0f64, 0.0f64);
+    for (name, mean, sd) in known {
+        let column = all.parameters.iter().chain(&all.generated).find_map(|q| {
+            let i = q.names().iter().position(|n| n == name)?;
+            Some(q.column(i))
+        });
+        let found = summarise(&column.unwrap_or_else(|| panic!("no {name}")), &weights);
+        worst.0 = worst.0.max((found.mean - mean).abs() / sd);
+        worst.1 = worst.1.max((found.sd / sd - 1.0).abs());
+    }
+    worst
+}
+
+fn assert_good_means_right(name: &str, known: &[Known], chain: ChainChoice, seed: u64) -> (VerdictKind, f64) {
+    let posterior = fitted(name, chain, seed);
+    let (kind, off) = (posterior.verdict.kind, off(name, &posterior, known));
+    eprintln!("{name} {chain:?} {seed}: {kind:?}, off {off:?}, {:?}", posterior.judgement.bound);
+    if kind == VerdictKind::Good {
+        assert!(off.0 < 0.1 && off.1 < 0.1, "{name}, seed {seed}: called good, and is off by {off:?}");
+        assert!(posterior.judgement.pareto_k <= 0.7 && !posterior.verdict.reasons.is_empty());
+    }
+    assert!(!posterior.attempts.is_empty());
+    (kind, posterior.judgement.bound.value)
+}
+
+#[test]
+fn known_values_of_eight_schools_are_the_well_known_ones() {
+    let known = eight_schools();
+    for (name, mean, sd) in [("mu", 4.41, 3.31), ("tau", 3.60, 3.2), ("theta[1]", 6.18, 5.6)] {
+        let found = known.iter().find(|k| k.0 == name).expect("known");
+        assert!((found.1 - mean).abs() < 0.1 && (found.2 - sd).abs() < 0.1, "{found:?}");
+    }
+}
+
+#[test]
+fn the_banana_and_stomach_cancer_are_good_and_right() {
+    let banana_bound = assert_good_means_right("banana", &banana(), ChainChoice::Auto, 1);
+    assert!(matches!(banana_bound, (VerdictKind::Good, bound) if (-0.05..0.001).contains(&bound)), "{banana_bound:?}");
+    let bound = assert_good_means_right("stomach-cancer", &stomach_cancer(), ChainChoice::Auto, 2);
+    let range = -570.76..LOG_EVIDENCE + 0.001;
+    assert!(matches!(bound, (VerdictKind::Good, bound) if range.contains(&bound)), "{bound:?}");
+}
+
+#[test]
+fn eight_schools_is_good_and_right() {
+    assert_eq!(assert_good_means_right("eight-schools", &eight_schools(), ChainChoice::Auto, 1).0, VerdictKind::Good);
+}
+
+#[test]
+fn short_chains_and_none_are_called_good_only_where_they_are() {
+    for chain in [ChainChoice::None, ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 }] {
+        assert_good_means_right("stomach-cancer", &stomach_cancer(), chain, 1);
+        assert_good_means_right("banana", &banana(), chain, 1);
+    }
+    assert_good_means_right("eight-schools", &eight_schools(), ChainChoice::None, 1);
+}
+
+#[test]
+fn a_gaussian_alone_is_called_good_only_where_it_is() {
+    for seed in [3, 4] {
+        assert_good_means_right("stomach-cancer", &stomach_cancer(), ChainChoice::None, seed);
+    }
+    assert_good_means_right("banana", &banana(), ChainChoice::None, 3);
+}
+
+#[test]
+fn a_mixture_fitted_in_one_mode_is_not_to_be_trusted() {
+    let posterior = fitted("gaussian-mixture", ChainChoice::Auto, 1);
+    assert_eq!(posterior.verdict.kind, VerdictKind::DoNotTrust);
+    let said = posterior.verdict.reasons.join("; ");
+    assert!(said.contains("2 separate modes") && said.contains("30 %"), "{said}");
+    assert!(!posterior.verdict.next.is_empty());
+    assert_eq!(posterior.modes.len(), 2);
+    for (mode, place) in posterior.modes.iter().zip([4.0, -4.0]) {
+        assert!(mode.start.center.iter().all(|c| (c - place).abs() < 1e-3), "{mode:?}");
+    }
+    assert!((posterior.modes[0].laplace - 0.7f64.ln()).abs() < 1e-3, "{:?}", posterior.modes[0]);
+}
+
+#[test]
+fn a_funnel_fitted_with_too_few_steps_is_not_good() {
+    for chain in [ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, ChainChoice::None] {
+        let mut request = request(chain, 1);
+        request.settings.iterations = 4000;
+        let posterior = infer_quietly(model("funnel"), &request).expect("a posterior");
+        assert_ne!(posterior.verdict.kind, VerdictKind::Good, "{:?}", posterior.judgement);
+        assert!(!posterior.verdict.reasons.is_empty() && !posterior.verdict.next.is_empty());
+    }
+}
+
+#[test]
+fn interrupted_fits_deliver_what_there_is_and_say_so() {
+    let mut looks = 0;
+    let posterior = infer(Arc::new(model("eight-schools")), &request(ChainChoice::Auto, 1), |name, look| {
+        looks += 1;
+        assert!(!name.is_empty() && look.iteration > 0 && look.iterations >= look.iteration);
+        ControlFlow::Break(())
+    });
+    let posterior = posterior.expect("what there is");
+    assert!(posterior.interrupted && looks == 1 && posterior.attempts.len() == 1);
+    assert!(posterior.draws.z.len() >= 50_000 && posterior.judgement.bound.value.is_finite());
+    let said = posterior.verdict.reasons.join("; ");
+    assert!(said.contains("interrupted"), "{said}");
+    let finished = fitted("banana", ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, 1);
+    assert!(!finished.interrupted && !finished.verdict.reasons.join("; ").contains("interrupted"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_on_any_number_of_threads() {
+    let run = |seed, threads| {
+        let mut request = request(ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, seed);
+        (request.settings.threads, request.settings.iterations) = (threads, 500);
+        infer_quietly(model("eight-schools"), &request).expect("a posterior")
+    };
+    let (one, two) = (run(3, 1), run(3, 2));
+    assert_eq!((&one.draws, &one.judgement, &one.verdict), (&two.draws, &two.judgement, &two.verdict));
+    assert_eq!(one.approximation.params(), two.approximation.params());
+    assert_ne!(one.draws, run(4, 2).draws);
+}
+
+#[test]
+fn targets_that_are_nowhere_finite_are_an_error_that_says_so() {
+    let infinite = target(2, |_, z| z.sum(&[1]) * 0.0 + f64::NEG_INFINITY);
+    let undefined = target(2, |_, z| (z.square().sum(&[1]) * -1.0 - 1.0).ln());
+    let impossible = Model::new(|m| {
+        let a = m.real("a", normal(0.0, 1.0));
+        // No count is −1.
+        m.observe("n", &[-1.0], mcvi::model::poisson_log(a));
+    });
+    let request = Request::default();
+    let found = [
+        infer_quietly(infinite, &request).map(|_| ()),
+        infer_quietly(undefined, &request).map(|_| ()),
+        infer_quietly(impossible.expect("a model"), &request).map(|_| ()),
+    ];
+    for error in found {
+        let error = error.expect_err("nothing to fit");
+        assert!(matches!(error, Error::Target { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("finite at none of the places tried"), "{said}");
+    }
+}
+
+#[test]
+fn impossible_requests_are_refused() {
+    let refused = |change: &dyn Fn(&mut Request), says: &str| {
+        let mut request = Request::default();
+        change(&mut request);
+        let error = infer_quietly(model("banana"), &request).map(|_| ()).expect_err(says);
+        assert!(matches!(error, Error::Setting { .. }) && error.to_string().contains(says), "{error}");
+    };
+    refused(&|r| r.starts = 0, "starts");
+    refused(&|r| r.chain = ChainChoice::Hamiltonian { steps: 0, leapfrogs: 2 }, "at least one step");
+    refused(&|r| r.chain = ChainChoice::Hamiltonian { steps: 2, leapfrogs: 0 }, "one leapfrog");
+    refused(&|r| r.settings.rate = f64::NAN, "learning rate");
+    refused(&|r| r.settings.iterations = 0, "iterations");
+    refused(&|r| r.settings.draws = 0, "draws");
+}
