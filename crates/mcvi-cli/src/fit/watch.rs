@@ -18,7 +18,7 @@ impl Watch {
     /// `unfinished` is a folder to remove where a second Ctrl-C ends everything.
     pub fn new(iterations: usize, unfinished: Option<PathBuf>) -> Self {
         let bar = ProgressBar::new(iterations as u64);
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {per_sec} {eta} left  {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let interrupts = Arc::new(AtomicUsize::new(0));
@@ -37,8 +37,10 @@ impl Watch {
         if look.iteration < self.bar.position() as usize {
             self.bar.reset();
         }
+        self.bar.set_length(look.iterations as u64);
         self.bar.set_position(look.iteration as u64);
-        self.bar.set_message(format!("bound {:.3} ± {:.3}, {name}", look.bound, look.se));
+        let speed = look.iteration as f64 / look.seconds.max(1e-9);
+        self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {name}", look.bound, look.se));
         match self.interrupts.load(Ordering::SeqCst) {
             0 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
