@@ -386,3 +386,20 @@ fn the_second_interrupt_stops_at_once_and_leaves_nothing() {
     assert_eq!(names(base.path()), ["stderr", "stdout"]);
     assert_eq!(std::fs::metadata(base.path().join("stdout")).expect("a file").len(), 0);
 }
+
+#[test]
+fn a_fit_can_be_gone_on_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (first, second) = (at("first"), at("second"));
+    let short = ["fit", "eight-schools", "--chain", "hamiltonian", "--steps", "1", "--leapfrogs", "2"];
+    let short = [&short[..], &["--iterations", "50", "--json", "--out", &first]].concat();
+    let before = json(&mcvi(&short).stdout);
+    let after = json(&mcvi(&["fit", "--from", &first, "--iterations", "4000", "--json", "--out", &second]).stdout);
+    let number = |v: &Value, part: &str| v["bound"][part].as_f64().expect("a number");
+    let error = number(&before, "se").hypot(number(&after, "se"));
+    assert!(number(&after, "value") > number(&before, "value") - 3.0 * error, "{before} {after}");
+    assert_eq!(after["model"], "eight-schools");
+    fails(&["fit", "banana", "--from", &first], 2, &["cannot be used with"]);
+    fails(&["fit", "--from", &at("nowhere")], 2, &["not the folder of a fit"]);
+}

@@ -68,7 +68,14 @@ pub fn run(options: &Options) -> Result<()> {
         let mut request = Request::default();
         request.settings.seed = options.seed.wrapping_add(i as u64);
         request.settings.threads = 1;
-        let posterior = infer_quietly(model.clone(), &request)?;
+        let posterior = match infer_quietly(model.clone(), &request) {
+            // A data set that cannot be fitted counts as such.
+            Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {
+                bar.inc(1);
+                return Ok(None);
+            }
+            other => other?,
+        };
         let weights = match posterior.judgement.pareto_k <= 0.7 {
             true => Weights::smoothed(&posterior.draws.log_weights),
             false => Weights::even(posterior.draws.z.len()),
@@ -81,13 +88,16 @@ pub fn run(options: &Options) -> Result<()> {
             }
         }
         bar.inc(1);
-        Ok(Simulation { shares, verdict: posterior.verdict.kind })
+        Ok(Some(Simulation { shares, verdict: posterior.verdict.kind }))
     })?;
     bar.finish_and_clear();
+    let failed = done.iter().filter(|s| s.is_none()).count();
+    let done: Vec<Simulation> = done.into_iter().flatten().collect();
     let names = problem.model.names();
     let columns: Vec<Vec<f64>> = (0..names.len()).map(|j| done.iter().map(|s| s.shares[j]).collect()).collect();
     let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
     let verdicts = verdicts.map(|v| (v.word(), done.iter().filter(|s| s.verdict == v).count()));
+    let verdicts = [verdicts.as_slice(), &[("failed", failed)]].concat();
     let text = if options.json {
         as_json(&problem.name, &names, &columns, &verdicts).to_string()
     } else {

@@ -61,7 +61,7 @@ fn settings(outcome: &Outcome, problem: &Problem, request: &Request) -> Value {
 }
 
 /// The model and the fit of a folder written before.
-pub fn load(folder: &Path) -> Result<(Problem, Approximation)> {
+pub fn load(folder: &Path) -> Result<(Problem, Approximation, Shape)> {
     let path = folder.join("settings.json");
     let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
     let text = std::fs::read_to_string(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
@@ -76,7 +76,7 @@ pub fn load(folder: &Path) -> Result<(Problem, Approximation)> {
     let shape = Shape { steps, leapfrogs, hidden, full_covariance };
     let chain = shape.chain(mcvi::Target::dim(&problem.model));
     let approximation = Approximation::load(folder.join("fit.safetensors"), problem.model.clone(), chain)?;
-    Ok((problem, approximation))
+    Ok((problem, approximation, shape))
 }
 
 /// A variable with a chain, its draws and its own dimensions.

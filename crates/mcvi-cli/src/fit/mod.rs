@@ -10,7 +10,7 @@ use crate::mistake::{Mistake, mistaken};
 use crate::store::folder::Staging;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use mcvi::infer::{ChainChoice, Request, infer};
+use mcvi::infer::{ChainChoice, Request, go_on, infer};
 use mcvi::posteriors;
 use problem::Problem;
 use result::Outcome;
@@ -31,6 +31,13 @@ pub struct Options {
     /// For a regression: the column to predict.
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
+    /// Go on with the fit of this folder, with the same model and chain, for as many iterations again.
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance"]
+    )]
+    from: Option<PathBuf>,
     /// The chain after the Gaussian: chosen by need, none (plain variational inference), or Hamiltonian.
     #[arg(long, value_enum, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
@@ -119,12 +126,19 @@ impl Options {
 pub fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
     let request = options.request()?;
-    let problem = Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?;
+    let (problem, saved) = match &options.from {
+        Some(run) => files::load(run).map(|(problem, approximation, shape)| (problem, Some((approximation, shape))))?,
+        None => (Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?, None),
+    };
     // Before any work is done.
     let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
     let unfinished = staging.as_ref().map(|s| s.path().to_owned());
     let watch = watch::Watch::new(request.settings.iterations, unfinished);
-    let posterior = infer(Arc::new(problem.model.clone()), &request, |name, look| watch.look(name, look))?;
+    let look = |name: &str, look: &mcvi::fit::Look| watch.look(name, look);
+    let posterior = match saved {
+        Some((approximation, shape)) => go_on(approximation, shape, &request, look)?,
+        None => infer(Arc::new(problem.model.clone()), &request, look)?,
+    };
     watch.finish();
     let seconds = begun.elapsed().as_secs_f64();
     let outcome = Outcome::new(&problem, posterior, options.seed, options.draws as usize, seconds)?;
@@ -157,7 +171,7 @@ pub struct DrawOptions {
 
 /// Draw more from a fit that was saved.
 pub fn draw(options: &DrawOptions) -> Result<()> {
-    let (problem, approximation) = files::load(&options.run)?;
+    let (problem, approximation, _) = files::load(&options.run)?;
     let draws = approximation.draw(options.draws as usize, options.seed)?;
     let columns = result::columns(&problem, &draws)?;
     match &options.out {

@@ -209,25 +209,21 @@ pub fn infer(
     for shape in ladder(request.chain, full) {
         let name = shape.name();
         let chain = shape.chain(target.dim());
-        let mut approximation = Approximation::from(target.clone(), chain, start.clone())?;
+        let approximation = Approximation::from(target.clone(), chain, start.clone())?;
         let settings = shape.settings(&request.settings);
-        let report = fit_observed(&mut approximation, &settings, |look| observe(&name, look))?;
-        interrupted = report.ending == Ending::Interrupted;
-        let draws = approximation.draw(request.draws.max(FEWEST), seed ^ 0xD4A3)?;
-        let judgement = draws.judge();
-        let verdict = verdict::judge(&draws, &judgement, &modes, interrupted);
-        attempts.push(Attempt { name, bound: judgement.bound, report });
-        let good = verdict.kind == VerdictKind::Good && is_enough(shape, &judgement, attempts.len());
+        let tried = attempt(approximation, shape, &modes, request.draws, &settings, |look| observe(&name, look));
+        // A longer chain that cannot be fitted does not take away what a shorter one has found.
+        let mut tried = match (tried, &best) {
+            (Err(Error::Fit { .. }), Some(_)) => continue,
+            (tried, _) => tried?,
+        };
+        interrupted = tried.interrupted;
+        attempts.append(&mut tried.attempts);
+        let good = tried.verdict.kind == VerdictKind::Good && is_enough(shape, &tried.judgement, attempts.len());
         // A longer chain that did not come out better is not taken.
-        let better = best.as_ref().is_none_or(|b| {
-            let rank = |v: &Verdict| v.kind as usize;
-            (rank(&verdict), -judgement.bound.value) < (rank(&b.verdict), -b.judgement.bound.value)
-        });
-        if better {
-            let (modes, kept) = (modes.clone(), attempts.len() - 1);
-            let (attempts, interrupted) = (vec![], false);
-            best =
-                Some(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, kept, interrupted });
+        let rank = |p: &Posterior| (p.verdict.kind as usize, -p.judgement.bound.value);
+        if best.as_ref().is_none_or(|best| rank(&tried) < rank(best)) {
+            best = Some(Posterior { kept: attempts.len() - 1, ..tried });
         }
         // Other modes are not reached by longer chains.
         if good || interrupted || modes.len() > 1 {
@@ -236,6 +232,39 @@ pub fn infer(
     }
     let best = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
     Ok(Posterior { attempts, interrupted, ..best })
+}
+
+/// Go on with a fit, from the parameters it has, with fresh noise.
+pub fn go_on(
+    approximation: Approximation,
+    shape: Shape,
+    request: &Request,
+    mut observe: impl FnMut(&str, &Look) -> ControlFlow<()>,
+) -> Result<Posterior> {
+    let modes = modes::find(approximation.target(), request.starts.max(1), request.settings.seed)?;
+    let seed = request.settings.seed.wrapping_add(0x60_0D);
+    let settings = Settings { seed, warm_start: false, ..shape.settings(&request.settings) };
+    let name = shape.name();
+    attempt(approximation, shape, &modes, request.draws, &settings, |look| observe(&name, look))
+}
+
+/// Fit, draw and judge.
+fn attempt(
+    mut approximation: Approximation,
+    shape: Shape,
+    modes: &[Mode],
+    draws: usize,
+    settings: &Settings,
+    observe: impl FnMut(&Look) -> ControlFlow<()>,
+) -> Result<Posterior> {
+    let report = fit_observed(&mut approximation, settings, observe)?;
+    let interrupted = report.ending == Ending::Interrupted;
+    let draws = approximation.draw(draws.max(FEWEST), settings.seed ^ 0xD4A3)?;
+    let judgement = draws.judge();
+    let verdict = verdict::judge(&draws, &judgement, modes, interrupted);
+    let attempts = vec![Attempt { name: shape.name(), bound: judgement.bound, report }];
+    let modes = modes.to_vec();
+    Ok(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, kept: 0, interrupted })
 }
 
 /// Draws by which starts are compared.
