@@ -31,7 +31,7 @@ struct Logistic;
 
 impl Density for Logistic {
     fn draw<'g>(&self, _: &Scope<'g>, _: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
-        unimplemented!("an inverse model is evaluated, never drawn from")
+        Err(mcvi::Error::Setting { what: "inverse model", why: "it is evaluated, never drawn from".to_owned() })
     }
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, b: Expr<'g>) -> Result<Expr<'g>> {
         let z = given.point.expect("a step ends somewhere").z;

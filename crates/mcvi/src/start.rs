@@ -112,14 +112,15 @@ fn units(center: Vec<f64>, covariance: &DMatrix<f64>) -> Units {
 /// covariance there, whether the search has settled and whether the curvature had to be mended.
 fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result<(Vec<f64>, DMatrix<f64>, bool, bool)> {
     let d = center.len();
-    for step in 0.. {
+    let mut steps = 0;
+    loop {
         let (here, gradient) = value.descent(&center)?;
         let (covariance, bent) = positive_inverse(precision(rows, &center)?, |u| value.width(&center, here, &u))?;
         let direction = -(&covariance * &gradient);
         // The decrease that a quadratic would show, twice: the squared distance in standard deviations.
         let decrement = -direction.dot(&gradient);
         let settled = decrement <= 1e-4;
-        let next = if decrement > 1e-12 && step < 50 && direction.iter().all(|x| x.is_finite()) {
+        let next = if decrement > 1e-12 && steps < 50 && direction.iter().all(|x| x.is_finite()) {
             let mut next = None;
             for halvings in 0..30 {
                 let to: Vec<f64> = (0..d).map(|i| center[i] + direction[i] * 0.5f64.powi(halvings)).collect();
@@ -134,11 +135,10 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
             None
         };
         match next {
-            Some(next) => center = next,
+            Some(next) => (center, steps) = (next, steps + 1),
             None => return Ok((center, covariance, settled, bent)),
         }
     }
-    unreachable!("the loop has a last step")
 }
 
 /// The inverse of a matrix that is nearly a covariance.

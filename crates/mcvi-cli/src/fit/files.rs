@@ -161,10 +161,7 @@ fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
     let (p, j) = (&outcome.posterior, &outcome.posterior.judgement);
     let mut facts = vec![
         ("Lower bound on log p(x)".to_owned(), crate::number::with_error(j.bound, 4)),
-        (
-            "log p(x) by importance weights".to_owned(),
-            format!("{:.4} ± {:.4}", j.log_evidence.value, j.log_evidence.se),
-        ),
+        ("log p(x) by importance weights".to_owned(), outcome.evidence()),
         ("Pareto k̂".to_owned(), format!("{:.2}", j.pareto_k)),
         ("Effective share of draws".to_owned(), format!("{:.1} %", 100.0 * outcome.share())),
         ("R² of paths".to_owned(), format!("{:.3}", j.r2_path)),

@@ -5,6 +5,7 @@ use crate::number::{fixed, json_number, with_error};
 use crate::store::Column;
 use anyhow::Result;
 use mcvi::Draws;
+use mcvi::diagnostics::{LogMean, Mean};
 use mcvi::infer::{Posterior, Summary, VerdictKind, Weights, summarise};
 use mcvi::model::{Quantities, Quantity};
 use serde_json::{Map, Value, json};
@@ -69,6 +70,12 @@ impl Outcome {
         self.posterior.judgement.effective / self.posterior.draws.z.len() as f64
     }
 
+    /// log p(x) by importance weights, with its error.
+    pub fn evidence(&self) -> String {
+        let LogMean { value, se } = self.posterior.judgement.log_evidence;
+        with_error(Mean { value, se, n: self.posterior.draws.z.len() }, 4)
+    }
+
     /// The verdict in a sentence.
     pub fn headline(&self) -> &'static str {
         match (self.posterior.verdict.kind, self.reweighted) {
@@ -122,9 +129,8 @@ impl Outcome {
             let _ = writeln!(text, "  try {next}");
         }
         let known = self.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
-        let evidence = mcvi::diagnostics::Mean { value: j.log_evidence.value, se: j.log_evidence.se, n: 0 };
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));
-        let _ = writeln!(text, "log p(x) ≈ {} by importance weights{known}", with_error(evidence, 4));
+        let _ = writeln!(text, "log p(x) ≈ {} by importance weights{known}", self.evidence());
         let _ = writeln!(
             text,
             "Pareto k̂ {}, effective draws {:.0} %, R² of paths {:.3}, {} divergences",

@@ -239,7 +239,7 @@ impl<'g> Builder<'g> {
         let replaced = self.replaced.clone();
         let data = replaced.get(name).map_or(data, Vec::as_slice);
         match Array::new(data.len(), data.to_vec()) {
-            Ok(array) => self.observe_array(name, array, distribution, 1.0),
+            Ok(array) => self.observe_array(name, array, distribution),
             Err(error) => {
                 self.fail(format!("`{name}`: {error}"));
                 self.log_density
@@ -253,7 +253,7 @@ impl<'g> Builder<'g> {
         let data = replaced.get(name).map_or(data, Vec::as_slice);
         let n = data.len().checked_div(k).unwrap_or(0);
         match Array::new([n, k], data.to_vec()) {
-            Ok(array) => self.observe_array(name, array, distribution, 1.0),
+            Ok(array) => self.observe_array(name, array, distribution),
             Err(error) => {
                 self.fail(format!("`{name}`, in rows of {k}: {error}"));
                 self.log_density
@@ -302,7 +302,7 @@ impl<'g> Builder<'g> {
         log_likelihood
     }
 
-    fn observe_array(&mut self, name: &str, data: Array, distribution: Distribution<'g>, weight: f64) -> Expr<'g> {
+    fn observe_array(&mut self, name: &str, data: Array, distribution: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
         if let Some(i) = data.to_f64().iter().position(|x| x.is_nan()) {
             self.fail(format!("`{name}` is not a number at position {}; leave missing observations out", i + 1));
@@ -310,7 +310,7 @@ impl<'g> Builder<'g> {
         let x = self.graph().literal(data.cast(self.scope.dtype()));
         let n = data.shape().dims()[0];
         let log_likelihood = self.for_each(distribution.log_density(x), n);
-        self.log_density = self.log_density + self.per_row(log_likelihood) * weight;
+        self.log_density = self.log_density + self.per_row(log_likelihood);
         self.observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
         log_likelihood
     }
