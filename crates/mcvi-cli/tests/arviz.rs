@@ -1,31 +1,17 @@
 //! What is written opens with Python's tools, where there are any: `MCVI_PYTHON` may name the interpreter.
 
 mod common;
+#[path = "common/python.rs"]
+mod interpreter;
 
 use common::gaussians;
+use interpreter::python;
 use mcvi_cli::store::zarr::{Group, Values, Variable};
 use mcvi_cli::store::{arrow, csv, zarr};
 use serde_json::{Map, json};
-use std::path::Path;
-use std::process::Command;
 
 const DRAWS: usize = 1000;
 const DATA: usize = 20;
-
-/// Run a script with the interpreter, unless that lacks the modules.
-fn python(modules: &str, script: &str, arguments: &[&Path]) {
-    let interpreter = std::env::var_os("MCVI_PYTHON").unwrap_or_else(|| "python3".into());
-    let import = Command::new(&interpreter).args(["-c", &format!("import {modules}")]).output();
-    if !import.is_ok_and(|import| import.status.success()) {
-        eprintln!("skipped: {} cannot import {modules}; MCVI_PYTHON may name another", interpreter.display());
-        return;
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
-    let output = Command::new(&interpreter).arg(script).args(arguments).output().expect("the interpreter starts");
-    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    eprintln!("{}", said.join("\n"));
-    assert!(output.status.success());
-}
 
 fn drawn(name: &str, seed: u64, inner: &[(&str, usize)], place: f64) -> Variable {
     let outer = [("chain", 1), ("draw", DRAWS)];

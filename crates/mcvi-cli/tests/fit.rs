@@ -1,5 +1,9 @@
 //! `mcvi fit`, `mcvi draw` and `mcvi list` as users and programs meet them: output, files, exit codes, interrupts.
 
+#[path = "common/python.rs"]
+mod interpreter;
+
+use interpreter::python;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -211,20 +215,6 @@ fn table(csv: &str) -> Vec<(String, Vec<f64>)> {
     columns
 }
 
-/// Run a script with the interpreter, unless that lacks the modules.
-fn python(modules: &str, script: &str, argument: &Path) {
-    let interpreter = std::env::var_os("MCVI_PYTHON").unwrap_or_else(|| "python3".into());
-    let import = Command::new(&interpreter).args(["-c", &format!("import {modules}")]).output();
-    if !import.is_ok_and(|import| import.status.success()) {
-        eprintln!("skipped: {} cannot import {modules}; MCVI_PYTHON may name another", interpreter.display());
-        return;
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
-    let output = Command::new(&interpreter).arg(script).arg(argument).output().expect("the interpreter starts");
-    eprintln!("{}\n{}", text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success());
-}
-
 #[test]
 fn a_run_leaves_everything_and_nothing_else_and_can_be_drawn_from_again() {
     let base = tempfile::tempdir().expect("a folder");
@@ -292,7 +282,7 @@ fn a_run_leaves_everything_and_nothing_else_and_can_be_drawn_from_again() {
     fails(&["draw", &at, "--draws", "0"], 2, &["0 is not in 1.."]);
     fails(&["draw", &at, "--out", &format!("{at}/no/such/more.csv")], 2, &["cannot write", "more.csv"]);
 
-    python("arviz, zarr", "fit_opens.py", &out);
+    python("arviz, zarr", "fit_opens.py", &[&out]);
 }
 
 #[test]
