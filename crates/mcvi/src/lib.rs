@@ -78,6 +78,7 @@ mod gradient;
 pub mod infer;
 mod minimise;
 pub mod model;
+pub mod network;
 pub mod paper;
 mod params;
 pub mod posteriors;

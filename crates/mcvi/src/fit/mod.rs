@@ -18,7 +18,7 @@ mod training;
 
 pub use optimiser::Optimiser;
 pub use settings::{Objective, Schedule, Settings};
-pub use training::{Progress, Training};
+pub use training::{Progress, Training, WARMTH};
 
 use crate::approximation::Approximation;
 use crate::diagnostics::{Mean, mean, split_r_hat, zero_weights};

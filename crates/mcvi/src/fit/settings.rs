@@ -10,6 +10,9 @@ pub enum Objective {
     Bound,
     /// E log α of the last step, the others being held as they are: Algorithm 4.
     LastStep,
+    /// The bound with its divergence from the prior weighted by [`WARMTH`](super::WARMTH), an input of every iteration:
+    /// raised from nothing to one, it keeps latent variables from being given up before a decoder uses them.
+    Warmed,
 }
 
 /// How the learning rate changes.

@@ -6,12 +6,17 @@ use crate::approximation::Approximation;
 use crate::bound::lower_bound;
 use crate::error::{Error, Result};
 use crate::params::{Group, Param, Params};
-use crate::scope::{Choices, PACKED, Scope, is_packed, unpack, write};
+use crate::scope::{Choices, PACKED, Scope, is_packed, one_number, unpack, write};
 use mcvi_expr::{Array, DType, Expr, Graph, Program, Run, grad};
 
 const RATE: &str = "fit.rate";
 const SECOND: &str = "fit.second";
 const WEIGHT: &str = "fit.weight";
+/// The input that weighs the divergence from the prior in [`Objective::Warmed`].
+pub const WARMTH: &str = "fit.warmth";
+
+/// Keeps a quotient finite where the gradient is zero, in either precision.
+const TINY: f64 = 1e-30;
 
 /// A compiled iteration, with its optimiser's state and the average of its iterates.
 pub struct Training {
@@ -77,6 +82,15 @@ impl Training {
                 what: "objective",
                 why: "the chain has no last step to learn alone".to_owned(),
             })?,
+            Objective::Warmed => {
+                let target_scope = scope.child("target").group(Group::Target);
+                let likelihood = target.log_likelihood(&target_scope, estimate.z.opaque());
+                let fit = likelihood.ok_or_else(|| Error::Setting {
+                    what: "objective",
+                    why: "the target does not tell its likelihood from its prior; see `Target::log_likelihood`".to_owned(),
+                })?;
+                fit + (estimate.bound - fit) * graph.input(WARMTH, dtype, ())
+            }
         };
         // A draw that diverged has no direction to give; it is counted instead.
         let finite = rows.abs().lt(f64::INFINITY);
@@ -94,7 +108,7 @@ impl Training {
         let (usual, norm) = (graph.state("fit.norm", Array::zeros(dtype, ())?), square.sqrt());
         let limit = usual.gt(0.0).select(usual * settings.clip, f64::INFINITY);
         let clipped = norm.min(limit);
-        let factor = clipped / norm.max(f64::MIN_POSITIVE);
+        let factor = clipped / norm.max(TINY);
         let next = usual.gt(0.0).select(usual + (clipped - usual) * 0.01, norm);
 
         let rates = Rates { rate: graph.input(RATE, dtype, ()), second: graph.input(SECOND, dtype, ()) };
@@ -126,8 +140,24 @@ impl Training {
         })
     }
 
+    /// Give an input of the target's its value, for all iterations to come.
+    pub fn write(&mut self, input: &str, value: &Array) -> Result<()> {
+        Ok(self.program.write(input, value)?)
+    }
+
     /// Take so many iterations at a learning rate. Iterates enter their average with these weights.
     pub fn run(&mut self, iterations: usize, rate: impl Fn(usize) -> f64, weights: &[f64]) -> Result<Progress> {
+        self.run_with(iterations, rate, weights, &[])
+    }
+
+    /// The same, with further inputs that change from one iteration to the next: arrays with one row for each.
+    pub fn run_with(
+        &mut self,
+        iterations: usize,
+        rate: impl Fn(usize) -> f64,
+        weights: &[f64],
+        inputs: &[(&str, &Array)],
+    ) -> Result<Progress> {
         let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.remembered + i + 1));
         let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
@@ -135,6 +165,9 @@ impl Training {
         let mut run = Run::steps(iterations).feed(RATE, &rates).feed(WEIGHT, &weights);
         if self.feeds_second {
             run = run.feed(SECOND, &seconds);
+        }
+        for (input, rows) in inputs {
+            run = run.feed(input, rows);
         }
         let run = run.record("bound").record("diverged").record("usable");
         let recorded = self.program.execute(&run)?;
@@ -208,9 +241,9 @@ impl Training {
 
 /// Multiply by one number for each element, which are often all the same.
 fn scale<'g>(scope: &Scope<'g>, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
-    match by {
-        [first, rest @ ..] if rest.iter().all(|x| x == first) => e * *first,
-        _ => e * scope.vector(by).reshape(e.shape()),
+    match one_number(by) {
+        Some(x) => e * x,
+        None => e * scope.vector(by).reshape(e.shape()),
     }
 }
 

@@ -142,7 +142,7 @@ impl Shape {
             0 if dim > FULL => Arc::new(Gaussian::diagonal()),
             0 => Arc::new(Gaussian::linear_in_gradient()),
             hidden => Arc::new(Gaussian::new(
-                Predictor::Network { inputs: Inputs::GRADIENT, hidden: vec![hidden] },
+                Predictor::dense(Inputs::GRADIENT, &[hidden]),
                 Covariance::Predicted,
             )),
         };
