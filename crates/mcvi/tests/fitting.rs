@@ -1,7 +1,7 @@
 //! Fitting, saving and loading: the same every time, better than before, and clear about what is wrong.
 
 use mcvi::density::Gaussian;
-use mcvi::fit::{Ending, FitReport, Look, Optimiser, Schedule, Settings};
+use mcvi::fit::{Ending, FitReport, Look, Optimiser, Schedule, Settings, Training};
 use mcvi::transition::{Hamiltonian, Inverse, MetropolisHastings, RandomWalk};
 use mcvi::{Approximation, Chain, Error, FromFn, Scope, Start, fit, fit_observed, target};
 use mcvi_expr::{Array, Expr};
@@ -174,6 +174,36 @@ fn an_observer_sees_progress_and_may_end_the_fit() {
     assert!(looks[5].bound > looks[0].bound);
     // What was learned until then is kept.
     assert!(bound(&approximation) > before + 0.5);
+}
+
+#[test]
+fn a_restored_training_takes_the_iterations_that_would_have_followed() {
+    let approximation = off_target();
+    for optimiser in [Optimiser::default(), Optimiser::Sgd { momentum: 0.9 }] {
+        let settings = Settings { optimiser, ..Settings::default() };
+        let run =
+            |training: &mut Training, n: usize| training.run(n, |_| 0.01, &vec![0.1; n]).expect("iterations").bounds;
+        let mut whole = Training::new(&approximation, &settings).expect("a training");
+        run(&mut whole, 70);
+        let state = whole.state().expect("a state");
+        let mut again = Training::new(&approximation, &settings).expect("a training");
+        again.restore(&approximation, &state).expect("restored");
+        assert_eq!(again.iterations(), 70);
+        assert_eq!(run(&mut whole, 33), run(&mut again, 33));
+        assert_eq!(whole.state().expect("a state"), again.state().expect("a state"));
+        // Also where draws without weight are left out from now on.
+        let mut careful = whole.careful(&approximation).expect("a training");
+        again.restore(&approximation, &careful.state().expect("a state")).expect("restored");
+        assert!(again.is_careful());
+        assert_eq!(run(&mut careful, 20), run(&mut again, 20));
+        let before = again.state().expect("a state");
+        let error = again.restore(&approximation, &state[1..]).expect_err("incomplete");
+        assert!(error.to_string().contains("the state of a fit lacks `"), "{error}");
+        let other = Approximation::new(shifted(), Chain::hamiltonian(2)).expect("another chain");
+        let foreign = Training::new(&other, &settings).and_then(|mut t| t.state()).expect("a state");
+        assert!(matches!(again.restore(&approximation, &foreign), Err(Error::Params { .. })));
+        assert_eq!(before, again.state().expect("a state"), "nothing has changed");
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub const WARMTH: &str = "fit.warmth";
 
 /// Keeps a quotient finite where the gradient is zero, in either precision.
 const TINY: f64 = 1e-30;
+/// The counters of a saved state: the program's step, iterations taken, iterations remembered, whether careful.
+const COUNTERS: &str = "fit.counters";
 
 /// A compiled iteration, with its optimiser's state and the average of its iterates.
 pub struct Training {
@@ -68,6 +70,44 @@ impl Training {
         careful.program.set_step(self.program.step());
         (careful.t, careful.remembered) = (self.t, self.remembered);
         Ok(careful)
+    }
+
+    /// Everything the next iteration depends on, by name: parameters, the optimiser's moments, averages, counters.
+    pub fn state(&mut self) -> Result<Vec<(String, Array)>> {
+        let mut state = self.program.states();
+        let counters = [self.program.step() as f64, self.t as f64, self.remembered as f64, f64::from(self.careful)];
+        state.push((COUNTERS.to_owned(), Array::new(counters.len(), counters.to_vec())?));
+        Ok(state)
+    }
+
+    /// Go on from a state that [`state`](Self::state) gave, of the same approximation and settings: the next
+    /// iteration is, bit for bit, the one that would have followed. Nothing is changed where the state does not fit.
+    pub fn restore(&mut self, approximation: &Approximation, state: &[(String, Array)]) -> Result<()> {
+        let counters = state.iter().find(|(name, _)| name == COUNTERS).map(|(_, value)| value.to_f64());
+        let Some(&[step, t, remembered, careful]) = counters.as_deref() else {
+            return Err(Error::Params { why: format!("the state of a fit needs four numbers as `{COUNTERS}`") });
+        };
+        let mut values = vec![];
+        for (name, is) in self.program.states() {
+            let Some((_, value)) = state.iter().find(|(n, _)| *n == name) else {
+                return Err(Error::Params { why: format!("the state of a fit lacks `{name}`") });
+            };
+            if (value.dtype(), value.shape()) != (is.dtype(), is.shape()) {
+                let (is, got) = (format!("{} {}", is.dtype(), is.shape()), (value.dtype(), value.shape()));
+                let why = format!("`{name}` is {is}, in the state given it is {} {}", got.0, got.1);
+                return Err(Error::Params { why });
+            }
+            values.push((name, value));
+        }
+        if self.careful != (careful != 0.0) {
+            *self = Training::compile(approximation, &self.settings, careful != 0.0)?;
+        }
+        for (name, value) in values {
+            self.program.write(&name, value)?;
+        }
+        self.program.set_step(step as u64);
+        (self.t, self.remembered) = (t as usize, remembered as usize);
+        Ok(())
     }
 
     fn compile(approximation: &Approximation, settings: &Settings, careful: bool) -> Result<Self> {

@@ -147,6 +147,7 @@ impl Shape {
             )),
         };
         let step = Hamiltonian {
+            first_step: None,
             leapfrogs: self.leapfrogs,
             mass: crate::transition::Mass::Diagonal,
             momentum: momentum.clone(),
