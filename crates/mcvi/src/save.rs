@@ -114,7 +114,7 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::File { path: path.display().to_string(), why: why.to_string() }
 }
 
-fn raw(array: &Array) -> (Dtype, Vec<u8>) {
+pub(crate) fn raw(array: &Array) -> (Dtype, Vec<u8>) {
     match array.data() {
         Data::F32(d) => (Dtype::F32, d.iter().flat_map(|x| x.to_le_bytes()).collect()),
         Data::F64(d) => (Dtype::F64, d.iter().flat_map(|x| x.to_le_bytes()).collect()),
@@ -122,7 +122,7 @@ fn raw(array: &Array) -> (Dtype, Vec<u8>) {
     }
 }
 
-fn array(tensor: &TensorView<'_>) -> Option<Array> {
+pub(crate) fn array(tensor: &TensorView<'_>) -> Option<Array> {
     let (shape, bytes) = (tensor.shape().to_vec(), tensor.data());
     let made = match tensor.dtype() {
         Dtype::F32 => Array::new(shape, bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()),

@@ -47,6 +47,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
+    /// Average the iterates as they come. What is large is better averaged from time to time, outside.
+    pub average: bool,
     /// Most iterations.
     pub iterations: usize,
     /// An improvement of the bound, in nats, that is not worth going on for.
@@ -68,6 +70,7 @@ impl Default for Settings {
             transition_rate: 1.0,
             schedule: Schedule::Automatic,
             clip: 10.0,
+            average: true,
             iterations: 100_000,
             tolerance: 2e-3,
             seed: 1,

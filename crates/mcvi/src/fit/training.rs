@@ -43,6 +43,8 @@ pub struct Progress {
     pub diverged: usize,
     /// Iterations without a step, because the gradient was not finite.
     pub skipped: usize,
+    /// The first of them, counted from the first iteration of this run.
+    pub first_skipped: Option<usize>,
 }
 
 /// A state to be learned with its gradient, scale and relative rate.
@@ -136,6 +138,11 @@ impl Training {
         let finite = rows.abs().lt(f64::INFINITY);
         let bound = finite.select(rows, 0.0).sum_all() / finite.sum_all().max(1.0);
         let loss = if careful { bound } else { rows.mean_all() } * -1.0;
+        // While it is warmed up, what is maximised is no bound; what is shown is.
+        let bound = match settings.objective {
+            Objective::Warmed => finite.select(estimate.bound, 0.0).sum_all() / finite.sum_all().max(1.0),
+            Objective::Bound | Objective::LastStep => bound,
+        };
         let leaves = leaves(&graph, &scope, loss, settings)?;
         if leaves.is_empty() {
             return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
@@ -160,8 +167,11 @@ impl Training {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
             let p = leaf.state - scale(&scope, step, &leaf.rate);
-            let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
-            program = program.update(leaf.state, p).update(mean, mean + (p - mean) * weight);
+            program = program.update(leaf.state, p);
+            if settings.average {
+                let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
+                program = program.update(mean, mean + (p - mean) * weight);
+            }
             for (state, value) in states {
                 program = program.update(state, value);
             }
@@ -185,7 +195,7 @@ impl Training {
         Ok(self.program.write(input, value)?)
     }
 
-    /// Take so many iterations at a learning rate. Iterates enter their average with these weights.
+    /// Take so many iterations at a learning rate. Iterates enter their average, if there is one, with these weights.
     pub fn run(&mut self, iterations: usize, rate: impl Fn(usize) -> f64, weights: &[f64]) -> Result<Progress> {
         self.run_with(iterations, rate, weights, &[])
     }
@@ -201,8 +211,12 @@ impl Training {
         let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.remembered + i + 1));
         let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
-        let (rates, seconds, weights) = (column(rates)?, column(seconds)?, column(weights.to_vec())?);
-        let mut run = Run::steps(iterations).feed(RATE, &rates).feed(WEIGHT, &weights);
+        let (rates, seconds) = (column(rates)?, column(seconds)?);
+        let weights = if self.settings.average { Some(column(weights.to_vec())?) } else { None };
+        let mut run = Run::steps(iterations).feed(RATE, &rates);
+        if let Some(weights) = &weights {
+            run = run.feed(WEIGHT, weights);
+        }
         if self.feeds_second {
             run = run.feed(SECOND, &seconds);
         }
@@ -217,7 +231,55 @@ impl Training {
             bounds: recorded[0].to_f64(),
             diverged: recorded[1].to_f64().iter().sum::<f64>() as usize,
             skipped: recorded[2].to_f64().iter().filter(|u| **u == 0.0).count(),
+            first_skipped: recorded[2].to_f64().iter().position(|u| *u == 0.0),
         })
+    }
+
+    /// What is not finite in iteration `step` with the present parameters, first in the order of computation: the bound
+    /// before the first step of the chain, what a step adds, log p(x, z), or the gradient of a parameter.
+    pub fn first_not_finite(
+        &mut self,
+        approximation: &Approximation,
+        step: u64,
+        inputs: &[(&str, &Array)],
+    ) -> Result<Option<String>> {
+        let Approximation { target, chain, start, params } = approximation;
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, self.settings.draws, self.dtype, Choices::Average, start, params)?;
+        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
+        let learned = scope.learned();
+        let exprs: Vec<Expr<'_>> = learned.iter().map(|l| l.2).collect();
+        let mut parts = vec![("log p(x, z₀) − log q(z₀|x)".to_owned(), estimate.first)];
+        parts.extend(estimate.steps.iter().enumerate().map(|(t, e)| (format!("what step {} adds to the bound", t + 1), *e)));
+        parts.push(("log p(x, z) at the end of the chain".to_owned(), estimate.log_p));
+        let gradients = grad(estimate.bound.mean_all(), &exprs)?;
+        parts.extend(learned.iter().zip(gradients).map(|((name, ..), g)| (format!("the gradient of `{name}`"), g)));
+        scope.finish()?;
+        let mut program = graph.program().seed(self.settings.seed).threads(self.settings.threads);
+        for (name, part) in &parts {
+            program = program.output(name, (part.abs().lt(f64::INFINITY) * -1.0 + 1.0).sum_all());
+        }
+        let mut program = program.compile()?;
+        let wanted: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
+        for name in wanted {
+            if inputs.iter().all(|(n, _)| *n != name) {
+                program.write(&name, &self.program.read(&name)?)?;
+            }
+        }
+        for (name, value) in self.program.states().iter().filter(|(name, _)| !name.starts_with("fit.")) {
+            program.write(name, value)?;
+        }
+        for (name, value) in inputs.iter().filter(|(name, _)| *name != WARMTH) {
+            program.write(name, value)?;
+        }
+        program.set_step(step);
+        program.run(1)?;
+        for (name, _) in parts {
+            if program.output(&name)?.to_f64()[0] > 0.0 {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// Where the time of an iteration goes: each kernel with its median nanoseconds on one thread.

@@ -26,6 +26,13 @@ pub enum Observed {
     Given(Array),
 }
 
+impl Observed {
+    /// No images: for a model whose parameters are wanted.
+    pub(super) fn nothing() -> Self {
+        Observed::Fed { images: 1, fresh: false }
+    }
+}
+
 /// A decoder with the images it is asked about: log p(x, z) of a row is that of its image.
 #[derive(Clone, Debug)]
 pub struct LatentModel {
