@@ -43,6 +43,7 @@
 //! | §4.3 several iterates | [`Chain::average_last`], [`Chain::average_last_with`] |
 //! | Algorithm 4 | [`grow`] |
 //! | the two worked examples | [`paper`] |
+//! | §3.2, the images | [`data`] |
 //!
 //! # Notation
 //!
