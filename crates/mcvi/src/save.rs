@@ -81,7 +81,8 @@ impl Approximation {
             let tensor = tensors.tensor(name).map_err(|e| bad(path, e))?;
             array(&tensor).ok_or_else(|| bad(path, format!("`{name}` is of a type that is not used here")))
         };
-        let start = Start { center: read(CENTER)?.to_f64(), covariance: read(COVARIANCE)?.to_f64(), warning: None, seed: 0 };
+        let start =
+            Start { center: read(CENTER)?.to_f64(), covariance: read(COVARIANCE)?.to_f64(), warning: None, seed: 0 };
         if start.center.len() != target.dim() {
             return no(format!("is a fit in {} dimensions, the target has {}", start.center.len(), target.dim()));
         }

@@ -7,8 +7,8 @@ mod result;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
-use crate::store::folder::Staging;
 use crate::output::print;
+use crate::store::folder::Staging;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mcvi::infer::{ChainChoice, Request, go_on, infer};

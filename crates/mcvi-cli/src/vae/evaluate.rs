@@ -74,7 +74,8 @@ pub fn images(folder: &RunFolder, model: &Deep, data: Option<&Path>, split: Spli
 /// Evaluate, print and keep the result in the run's folder.
 pub fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
-    let threads = options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let threads =
+        options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let folder = RunFolder::open(&options.run)?;
     let model = folder.model()?;
     let images = images(&folder, &model, options.data.as_deref(), options.split)?;

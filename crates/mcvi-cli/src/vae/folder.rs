@@ -109,7 +109,8 @@ impl RunFolder {
     }
 
     fn metrics(&self, epochs: &[EpochReport]) -> Result<()> {
-        let mut text = "epoch,train_bound,valid_bound,valid_se,rate,warmth,active,step_sizes,diverged,skipped\n".to_owned();
+        let mut text =
+            "epoch,train_bound,valid_bound,valid_se,rate,warmth,active,step_sizes,diverged,skipped\n".to_owned();
         for e in epochs {
             let sizes: Vec<String> = e.step_sizes.iter().map(f64::to_string).collect();
             text += &format!(

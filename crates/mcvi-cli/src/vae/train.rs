@@ -39,12 +39,14 @@ pub struct Options {
 
 /// Train until it is done, or Ctrl-C.
 pub fn run(options: &Options) -> Result<()> {
-    let threads = options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let threads =
+        options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let typed = match &options.config {
         Some(path) => options.choices.or(&Choices::read(path)?)?,
         None => options.choices.clone(),
     };
-    let (folder, mut trainer) = if options.resume { resume(options, &typed, threads)? } else { begin(options, &typed, threads)? };
+    let (folder, mut trainer) =
+        if options.resume { resume(options, &typed, threads)? } else { begin(options, &typed, threads)? };
     let mut times = folder.times();
     times.truncate(trainer.progress().epochs.len());
     let interrupts = Interrupts::new(None);

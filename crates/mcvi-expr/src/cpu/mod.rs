@@ -278,7 +278,14 @@ impl Executor {
         let (failure, failed, bytes) = (Mutex::new(None), AtomicBool::new(false), self.arena.bytes());
         let walk = Walk {
             len: bytes.len(),
-            ctx: Ctx { base: bytes.as_mut_ptr(), seed, step: first_step, alone: false, failure: &failure, failed: &failed },
+            ctx: Ctx {
+                base: bytes.as_mut_ptr(),
+                seed,
+                step: first_step,
+                alone: false,
+                failure: &failure,
+                failed: &failed,
+            },
             executor: Parts { jobs: &self.jobs, segments: &self.segments, exposed: &self.exposed },
             plan,
             steps,

@@ -129,7 +129,8 @@ impl Training {
                 let likelihood = target.log_likelihood(&target_scope, estimate.z.opaque());
                 let fit = likelihood.ok_or_else(|| Error::Setting {
                     what: "objective",
-                    why: "the target does not tell its likelihood from its prior; see `Target::log_likelihood`".to_owned(),
+                    why: "the target does not tell its likelihood from its prior; see `Target::log_likelihood`"
+                        .to_owned(),
                 })?;
                 fit + (estimate.bound - fit) * graph.input(WARMTH, dtype, ())
             }
@@ -250,7 +251,9 @@ impl Training {
         let learned = scope.learned();
         let exprs: Vec<Expr<'_>> = learned.iter().map(|l| l.2).collect();
         let mut parts = vec![("log p(x, z₀) − log q(z₀|x)".to_owned(), estimate.first)];
-        parts.extend(estimate.steps.iter().enumerate().map(|(t, e)| (format!("what step {} adds to the bound", t + 1), *e)));
+        parts.extend(
+            estimate.steps.iter().enumerate().map(|(t, e)| (format!("what step {} adds to the bound", t + 1), *e)),
+        );
         parts.push(("log p(x, z) at the end of the chain".to_owned(), estimate.log_p));
         let gradients = grad(estimate.bound.mean_all(), &exprs)?;
         parts.extend(learned.iter().zip(gradients).map(|((name, ..), g)| (format!("the gradient of `{name}`"), g)));

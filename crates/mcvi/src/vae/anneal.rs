@@ -67,7 +67,8 @@ pub fn annealed_evidence(
     };
     let betas = |n: usize| (1..=n).map(|t| t as f64 / n as f64).collect::<Vec<_>>();
     let anneal = |rows: &[f32], step: f64, betas: &[f64], seed: u64| {
-        let repeated: Vec<f32> = rows.chunks(pixels).flat_map(|x| std::iter::repeat_n(x, chains)).flatten().copied().collect();
+        let repeated: Vec<f32> =
+            rows.chunks(pixels).flat_map(|x| std::iter::repeat_n(x, chains)).flatten().copied().collect();
         let count = repeated.len() / pixels;
         let model = deep.architecture.model(Observed::Given(Array::new([count, pixels], repeated)?));
         let approximation = Approximation {

@@ -13,13 +13,15 @@ use mcvi_expr::Array;
 use safetensors::{SafeTensors, tensor::TensorView};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 const MODEL: &str = "mcvi deep model 1";
 const CHECKPOINT: &str = "mcvi checkpoint 1";
 const DIGEST: &str = "sha256";
+/// The one entry of the header, so that the same contents are the same bytes.
+const HEADER: &str = "mcvi";
 
 /// A decoder and a chain with their weights.
 #[derive(Clone, Debug)]
@@ -112,7 +114,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn part<T: DeserializeOwned>(meta: &HashMap<String, String>, name: &str, path: &Path) -> Result<T> {
+fn part<T: DeserializeOwned>(meta: &BTreeMap<String, String>, name: &str, path: &Path) -> Result<T> {
     let text = meta.get(name).ok_or_else(|| bad(path, format!("lacks its {name}")))?;
     serde_json::from_str(text).map_err(|e| bad(path, format!("its {name} cannot be read: {e}")))
 }
@@ -131,18 +133,20 @@ fn encode(format: &str, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -
         TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view)).map_err(broken)
     });
     let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
-    let mut meta: HashMap<String, String> = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    let mut meta: BTreeMap<String, String> = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
     meta.insert("format".to_owned(), format.to_owned());
     let digest = digest(&meta, tensors.iter().map(|(name, view)| (*name, view.data())));
     meta.insert(DIGEST.to_owned(), digest);
-    safetensors::serialize(tensors, Some(meta)).map_err(broken)
+    safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), json(&meta))]))).map_err(broken)
 }
 
-type Decoded = (HashMap<String, String>, Vec<(String, Array)>);
+type Decoded = (BTreeMap<String, String>, Vec<(String, Array)>);
 
 fn decode(format: &str, bytes: &[u8], path: &Path) -> Result<Decoded> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| bad(path, format!("is damaged: {e}")))?;
-    let mut meta = header.metadata().clone().unwrap_or_default();
+    let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
+    let mut meta: BTreeMap<String, String> =
+        serde_json::from_str(text).map_err(|e| bad(path, format!("is damaged: {e}")))?;
     if meta.get("format").map(String::as_str) != Some(format) {
         return Err(bad(path, format!("is no {format}")));
     }
@@ -161,11 +165,9 @@ fn decode(format: &str, bytes: &[u8], path: &Path) -> Result<Decoded> {
 }
 
 /// A checksum of everything in a file, in an order of its own.
-fn digest<'a>(meta: &HashMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+fn digest<'a>(meta: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Sha256::new();
-    let mut keys: Vec<_> = meta.iter().collect();
-    keys.sort();
-    for (key, value) in keys {
+    for (key, value) in meta {
         hash.update(key);
         hash.update([0]);
         hash.update(value);
