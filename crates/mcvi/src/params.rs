@@ -79,6 +79,19 @@ impl Params {
         Ok(())
     }
 
+    /// Give a parameter other scales.
+    pub(crate) fn set_scale(&mut self, name: &str, scale: &[f64]) -> Result<()> {
+        let Some((_, param)) = self.entries.iter_mut().find(|(n, _)| n == name) else {
+            return Err(self.unknown(name));
+        };
+        if param.scale.len() != scale.len() {
+            let why = format!("`{name}` has {} scales, {} are given", param.scale.len(), scale.len());
+            return Err(Error::Params { why });
+        }
+        param.scale = scale.to_vec();
+        Ok(())
+    }
+
     /// Hold every parameter as it is.
     pub fn freeze(&mut self) {
         self.entries.iter_mut().for_each(|(_, p)| p.learned = false);

@@ -1,6 +1,6 @@
 //! One call to infer: its verdicts are right where the answer is known, and how it ends is said.
 
-use mcvi::infer::{ChainChoice, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
+use mcvi::infer::{ChainChoice, Ended, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
 use mcvi::model::{Model, normal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
 use mcvi::{Error, log_density, posteriors, target};
@@ -192,12 +192,12 @@ fn interrupted_fits_deliver_what_there_is_and_say_so() {
         ControlFlow::Break(())
     });
     let posterior = posterior.expect("what there is");
-    assert!(posterior.interrupted && looks == 1 && posterior.attempts.len() == 1);
+    assert!(posterior.ended == Ended::Interrupted && looks == 1 && posterior.attempts.len() == 1);
     assert!(posterior.draws.z.len() >= 50_000 && posterior.judgement.bound.value.is_finite());
     let said = posterior.verdict.reasons.join("; ");
     assert!(said.contains("interrupted"), "{said}");
     let finished = fitted("banana", ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, 1);
-    assert!(!finished.interrupted && !finished.verdict.reasons.join("; ").contains("interrupted"));
+    assert!(finished.ended == Ended::Finished && !finished.verdict.reasons.join("; ").contains("interrupted"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The verdict: whether to trust an approximation, why, and what to try next.
 
+use super::Ended;
 use super::modes::Mode;
 use super::summary::{Weights, summarise};
 use crate::draws::{Draws, Judgement};
@@ -57,10 +58,20 @@ impl Verdict {
             self.next.push(remedy.to_owned());
         }
     }
+
+    /// Say how it came to an end, where that was not by itself.
+    pub(super) fn note(&mut self, ended: Ended) {
+        let (reason, remedy) = match ended {
+            Ended::Finished => return,
+            Ended::Budget => ("the budget was used; this is how far it had come", "a larger budget"),
+            Ended::Interrupted => ("the fit was interrupted; this is how far it had come", "let it finish"),
+        };
+        self.find(VerdictKind::Good, reason.to_owned(), remedy);
+    }
 }
 
-/// Judge from the weights of draws, what the search for modes found, and how the fit ended.
-pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interrupted: bool) -> Verdict {
+/// Judge from the weights of draws and what the search for modes found.
+pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Verdict {
     let n = draws.z.len() as f64;
     let plain = draws.steps.is_empty();
     let share = judgement.effective / n;
@@ -114,14 +125,7 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
             verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
         }
     }
-    if interrupted {
-        verdict.find(
-            VerdictKind::Good,
-            "the fit was interrupted; this is how far it had come".to_owned(),
-            "let it finish",
-        );
-    }
-    if verdict.reasons.is_empty() || (verdict.kind == VerdictKind::Good && !interrupted) {
+    if verdict.kind == VerdictKind::Good {
         verdict.reasons.push(format!(
             "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starts",
             judgement.pareto_k,

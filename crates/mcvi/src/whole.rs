@@ -1,0 +1,36 @@
+//! Files that are written whole or not at all.
+
+use std::fs::File;
+use std::io::{Result, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Files written so far.
+static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Write a file, or replace it, in one go: whoever looks, also after a crash or a power cut, finds the old content or
+/// all of the new, never a part.
+pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    // A name of its own for every write, also where threads or processes write the same file at the same time.
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}-{}.tmp", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
+    let temporary = PathBuf::from(temporary);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        // Without this the new name may be on the disk before the new content.
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&temporary, path)).inspect_err(|_| {
+        // What went wrong is what to report, not that cleaning up failed too.
+        let _ = std::fs::remove_file(&temporary);
+    })?;
+    sync_folder(path.parent().unwrap_or(Path::new("")))
+}
+
+/// See to it that the names in a folder survive a power cut.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    // Elsewhere a folder cannot be opened like a file, and needs not be.
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
