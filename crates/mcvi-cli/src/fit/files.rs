@@ -3,12 +3,13 @@
 use super::problem::Problem;
 use super::result::{Outcome, table};
 use super::settings::{self, Saved};
+use crate::number::{fixed, with_error};
 use crate::report::{self, Page, ParameterRow, Section};
 use crate::store::zarr::{Group, Values, Variable};
 use crate::store::{arrow, csv, zarr};
 use anyhow::{Context, Result};
 use mcvi::Approximation;
-use mcvi::infer::Request;
+use mcvi::infer::{Mode, Request};
 use mcvi::model::Quantity;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -124,11 +125,23 @@ fn resample(log_weights: &[f64], seed: u64) -> Vec<usize> {
     picked
 }
 
+/// A mode in words: where it is in the model's own parameters, its bound, its share.
+fn describe(mode: &Mode, problem: &Problem) -> Result<String> {
+    let there = problem.model.constrained(std::slice::from_ref(&mode.start.center))?;
+    let elements = there.parameters.iter().flat_map(|q| q.names().into_iter().zip(q.values.clone()));
+    let mut place: Vec<String> = elements.map(|(name, x)| format!("{name} = {}", fixed(x, 2))).collect();
+    if place.len() > 4 {
+        place.splice(4.., ["…".to_owned()]);
+    }
+    let bound = mode.judgement.as_ref().map_or_else(String::new, |j| format!("; bound {}", with_error(j.bound, 4)));
+    Ok(format!("{}{bound}; {:.1} % of the mass; met from {} starts", place.join(", "), 100.0 * mode.share, mode.starts))
+}
+
 /// The page of the report.
 fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
     let (p, j) = (&outcome.posterior, &outcome.posterior.judgement);
     let mut facts = vec![
-        ("Lower bound on log p(x)".to_owned(), crate::number::with_error(j.bound, 4)),
+        ("Lower bound on log p(x)".to_owned(), with_error(j.bound, 4)),
         ("log p(x) by importance weights".to_owned(), outcome.evidence()),
         ("Pareto k̂".to_owned(), format!("{:.2}", j.pareto_k)),
         ("Effective share of draws".to_owned(), format!("{:.1} %", 100.0 * outcome.share())),
@@ -138,6 +151,11 @@ fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
         ("Iterations, seconds".to_owned(), format!("{}, {:.1}", p.iterations, outcome.seconds)),
         ("Summaries".to_owned(), if outcome.reweighted { "reweighted (Pareto-smoothed)" } else { "raw" }.to_owned()),
     ];
+    if p.modes.len() > 1 {
+        for (i, mode) in p.modes.iter().enumerate() {
+            facts.push((format!("Mode {} of {}", i + 1, p.modes.len()), describe(mode, problem)?));
+        }
+    }
     facts.extend(outcome.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
     let parameters = outcome
         .summaries

@@ -159,12 +159,12 @@ pub fn infer_from(
     request.check()?;
     let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
     let seed = request.settings.seed;
-    let modes = modes::find(target.as_ref(), request.starts, seed)?;
+    let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
+    let modes = modes::find(&target, request.starts, full, &request.settings)?;
     let start = match saved.start(target.as_ref())? {
         Some(start) => start,
         None => best_start(&target, &modes, seed)?,
     };
-    let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
     let mut checkpoint = Checkpoint::new(target.as_ref(), &start)?;
     allowed.spend(saved.iterations());
     let ladder = shape::ladder(request.chain, full);

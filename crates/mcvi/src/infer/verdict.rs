@@ -17,6 +17,9 @@ const STRETCHED: f64 = 1.25;
 const PLAIN_K: f64 = 0.5;
 const PLAIN_EFFECTIVE: f64 = 0.8;
 
+/// Modes that are named one by one.
+const NAMED: usize = 4;
+
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerdictKind {
@@ -85,13 +88,16 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Ver
         );
     }
     if modes.len() > 1 {
-        let others: f64 = modes[1..].iter().map(|m| (m.laplace - modes[0].laplace).exp()).sum();
         let reason = format!(
             "{} separate modes were found and only the largest was fitted; the others hold about {:.0} % of the mass",
             modes.len(),
-            100.0 * others / (1.0 + others)
+            100.0 * (1.0 - modes[0].share)
         );
         verdict.find(VerdictKind::DoNotTrust, reason, "treat the modes apart, or break the symmetry that makes them");
+        verdict.reasons.extend(modes.iter().take(NAMED).enumerate().map(|(i, mode)| name(i + 1, mode)));
+        if modes.len() > NAMED {
+            verdict.reasons.push(format!("and {} smaller modes", modes.len() - NAMED));
+        }
     }
     if judgement.pareto_k.is_nan() || judgement.pareto_k > UNRELIABLE {
         let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", judgement.pareto_k);
@@ -133,6 +139,19 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Ver
         ));
     }
     verdict
+}
+
+/// A mode in words: its place in free coordinates, the bound of a Gaussian fitted there, its share.
+fn name(i: usize, mode: &Mode) -> String {
+    let center = &mode.start.center;
+    let mut place: Vec<String> = center.iter().take(3).map(|x| format!("{x:.2}")).collect();
+    if center.len() > 3 {
+        place.push("…".to_owned());
+    }
+    let bound = mode.judgement.as_ref().map_or_else(String::new, |j| {
+        format!(": log p(x) ≥ {:.3} ± {:.3} by a Gaussian there", j.bound.value, j.bound.se)
+    });
+    format!("mode {i} at ({}){bound}, {:.1} % of the mass", place.join(", "), 100.0 * mode.share).replace('-', "−")
 }
 
 /// How far reweighting moves the mean of a coordinate at most, in standard deviations, and by what factor it changes
