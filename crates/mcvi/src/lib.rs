@@ -104,4 +104,4 @@ pub use scope::{Choices, Initial, Scope};
 pub use sequential::{Stage, grow};
 pub use start::{Start, log_density};
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
-pub use whole::{sync_folder, write_whole};
+pub use whole::{sync_folder, write_whole, write_whole_with};
