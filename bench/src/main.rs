@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use mcvi::fit::{self, Training};
 use mcvi::paper::stomach_cancer::StomachCancer;
+use mcvi::vae::{Architecture, Deep, TrainSettings, Trainer};
 use mcvi::{Approximation, Chain};
 use mcvi_bench::{Workload, stomach, vae};
 use mcvi_expr::{Array, DType, Graph, Program};
@@ -40,26 +41,28 @@ enum Kind {
     Stomach,
     /// The stomach-cancer iteration as the library `mcvi` builds it.
     Library,
+    /// The training step of the auto-encoder as the library builds it, images gathered from 50,000.
+    LibraryVae,
 }
 
 impl Settings {
     fn dtype(&self) -> DType {
         match self.workload {
-            Kind::Vae => DType::F32,
+            Kind::Vae | Kind::LibraryVae => DType::F32,
             Kind::Stomach | Kind::Library => DType::F64,
         }
     }
 
     fn parameters(&self) -> usize {
         match self.workload {
-            Kind::Vae => vae::parameters(self.leapfrogs),
+            Kind::Vae | Kind::LibraryVae => vae::parameters(self.leapfrogs),
             Kind::Stomach | Kind::Library => stomach::PARAMETERS,
         }
     }
 
     fn build<'g>(&self, graph: &'g Graph, initial: Array, fixed: bool) -> Result<Workload<'g>> {
         Ok(match self.workload {
-            Kind::Vae => vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?,
+            Kind::Vae | Kind::LibraryVae => vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?,
             Kind::Stomach | Kind::Library => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
         })
     }
@@ -68,7 +71,7 @@ impl Settings {
     fn initial(&self) -> Result<Array> {
         let values = match self.workload {
             Kind::Stomach | Kind::Library => stomach::start(),
-            Kind::Vae => {
+            Kind::Vae | Kind::LibraryVae => {
                 (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect()
             }
         };
@@ -103,8 +106,8 @@ impl Settings {
         for name in names {
             let shape = match (self.workload, name.as_str()) {
                 (Kind::Stomach | Kind::Library, _) => [self.draws, 2],
-                (Kind::Vae, "x") => [self.batch, 784],
-                (Kind::Vae, _) => [self.batch, 32],
+                (Kind::Vae | Kind::LibraryVae, "x") => [self.batch, 784],
+                (Kind::Vae | Kind::LibraryVae, _) => [self.batch, 32],
             };
             program.write(&name, &array(&shape, read(&format!("{name}.bin"))?)?)?;
         }
@@ -121,6 +124,22 @@ impl Settings {
     }
 }
 
+/// Images the library gathers its batches from.
+const IMAGES: usize = 50_000;
+
+/// Some images of random pixels.
+fn pixels(images: usize) -> Result<Array> {
+    let pixels = (0..images * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
+    Ok(Array::new([images, 784], pixels)?)
+}
+
+fn same_size(library: usize, workload: usize) -> Result<()> {
+    if library != workload {
+        bail!("the library learns {library} parameters, the workload {workload}");
+    }
+    Ok(())
+}
+
 fn peak_bytes() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).context("no VmHWM in /proc/self/status")?;
@@ -131,19 +150,30 @@ fn peak_bytes() -> Result<u64> {
 enum Timed {
     Program(Box<Program>),
     Library(Box<Training>),
+    Deep(Box<Trainer>, usize),
 }
 
 impl Timed {
     fn new(settings: &Settings) -> Result<Self> {
-        if !matches!(settings.workload, Kind::Library) {
-            return Ok(Timed::Program(Box::new(settings.training()?)));
+        match settings.workload {
+            Kind::Vae | Kind::Stomach => Ok(Timed::Program(Box::new(settings.training()?))),
+            Kind::Library => {
+                let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
+                same_size(model.params().learned(), settings.parameters())?;
+                let fit =
+                    fit::Settings { draws: settings.draws, threads: settings.threads, ..fit::Settings::default() };
+                Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
+            }
+            Kind::LibraryVae => {
+                let architecture = Architecture { leapfrogs: settings.leapfrogs, ..Architecture::default() };
+                let learned = Deep::new(architecture.clone(), 1)?.params.learned();
+                same_size(learned, settings.parameters())?;
+                let train = TrainSettings { batch: settings.batch, ..TrainSettings::default() };
+                let images = pixels(IMAGES)?;
+                let trainer = Trainer::new(&architecture, &train, (&images, &pixels(500)?, ""), settings.threads)?;
+                Ok(Timed::Deep(Box::new(trainer), settings.batch))
+            }
         }
-        let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
-        if model.params().learned() != settings.parameters() {
-            bail!("the library learns {} parameters, the workload {}", model.params().learned(), settings.parameters());
-        }
-        let fit = fit::Settings { draws: settings.draws, threads: settings.threads, ..fit::Settings::default() };
-        Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
     }
 
     /// Some steps; returns the last loss.
@@ -157,6 +187,14 @@ impl Timed {
                 let done = training.run(steps, |_| 1e-2, &vec![0.01; steps])?;
                 Ok(done.bounds.last().map_or(f64::NAN, |bound| -bound))
             }
+            Timed::Deep(trainer, batch) => {
+                let rows = (0..steps * *batch).map(|i| (i * 7919 % IMAGES) as i32).collect::<Vec<_>>();
+                let rows = Array::new([steps, *batch], rows)?;
+                let warmth = Array::new(steps, vec![1.0f32; steps])?;
+                let inputs = [(mcvi::vae::ROWS, &rows), (fit::WARMTH, &warmth)];
+                let done = trainer.training().run_with(steps, |_| 1e-3, &[], &inputs)?;
+                Ok(done.bounds.last().map_or(f64::NAN, |bound| -bound))
+            }
         }
     }
 }
@@ -167,6 +205,7 @@ fn print_profile(timed: &mut Timed) -> Result<()> {
     let times = match timed {
         Timed::Program(program) => program.profile(50)?,
         Timed::Library(training) => training.profile(50)?,
+        Timed::Deep(trainer, _) => trainer.training().profile(50)?,
     };
     for (kernel, ns) in &times {
         writeln!(out, "{:10.2} us  {kernel}", ns / 1e3)?;
@@ -186,8 +225,7 @@ fn main() -> Result<()> {
     let mut about = json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters()});
     if let Timed::Program(program) = &mut timed {
         if let Kind::Vae = settings.workload {
-            let pixels = (0..settings.batch * 784).map(|i| f32::from(i * 7919 % 1000 < 200)).collect::<Vec<f32>>();
-            program.write("x", &Array::new([settings.batch, 784], pixels)?)?;
+            program.write("x", &pixels(settings.batch)?)?;
         }
         let (kernels, levels) = program.kernels();
         about["kernels"] = json!(kernels);

@@ -10,6 +10,8 @@ mod progress;
 pub mod regression;
 pub mod report;
 pub mod store;
+mod vae;
+mod watch;
 mod work;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +36,9 @@ enum Command {
     Draw(fit::DrawOptions),
     /// Show what there is to fit.
     List,
+    /// Train, evaluate and look at deep generative models of images.
+    #[command(subcommand)]
+    Vae(vae::Command),
     /// Simulate data from a model and see whether its fits are right on average (takes minutes).
     Calibrate(fit::calibrate::Options),
 }
@@ -45,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Fit(options) => fit::run(&options),
         Command::Draw(options) => fit::draw(&options),
         Command::List => fit::list(),
+        Command::Vae(command) => vae::run(command),
         Command::Calibrate(options) => fit::calibrate::run(&options),
     };
     match result {

@@ -63,3 +63,13 @@ impl Common {
         }
     }
 }
+
+/// Print what a command has to say.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot print the result"),
+    }
+}

@@ -62,6 +62,18 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Data that are not what their file should hold: damaged, of another kind, or not there.
+    #[error("{path}: found {found}; expected {expected}; {remedy}")]
+    Data {
+        /// The file or folder.
+        path: String,
+        /// What is there.
+        found: String,
+        /// What should be there.
+        expected: String,
+        /// What to do about it.
+        remedy: String,
+    },
 }
 
 /// The crate's result type.

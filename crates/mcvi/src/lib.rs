@@ -43,6 +43,7 @@
 //! | §4.3 several iterates | [`Chain::average_last`], [`Chain::average_last_with`] |
 //! | Algorithm 4 | [`grow`] |
 //! | the two worked examples | [`paper`] |
+//! | §3.2, the images | [`data`] |
 //!
 //! # Notation
 //!
@@ -69,6 +70,7 @@ mod annealing;
 mod approximation;
 mod bound;
 mod chain;
+pub mod data;
 pub mod density;
 pub mod diagnostics;
 mod draws;
@@ -78,6 +80,7 @@ mod gradient;
 pub mod infer;
 mod minimise;
 pub mod model;
+pub mod network;
 pub mod paper;
 mod params;
 pub mod posteriors;
@@ -89,6 +92,7 @@ mod sequential;
 mod start;
 mod target;
 pub mod transition;
+pub mod vae;
 mod whole;
 
 pub use annealing::Annealed;

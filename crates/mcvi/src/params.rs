@@ -1,7 +1,7 @@
 //! Everything that is learned, by name: the values a fit changes, saves and loads.
 
 use crate::error::{Error, Result};
-use mcvi_expr::Array;
+use mcvi_expr::{Array, Data};
 
 /// What a parameter is part of; each kind may learn at a rate of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +89,25 @@ impl Params {
             return Err(Error::Params { why });
         }
         param.scale = scale.to_vec();
+        Ok(())
+    }
+
+    /// Move every learned parameter so far towards the value it has in `other`: a step of an average.
+    pub fn approach(&mut self, other: &Params, share: f64) -> Result<()> {
+        for (name, param) in self.entries.iter_mut().filter(|(_, p)| p.learned) {
+            let Some(towards) = other.get(name) else { return Err(other.unknown(name)) };
+            let shape = param.value.shape().clone();
+            param.value = match (param.value.data(), towards.value.data()) {
+                (Data::F32(from), Data::F32(to)) => {
+                    Array::new(shape, from.iter().zip(to).map(|(a, b)| a + share as f32 * (b - a)).collect::<Vec<_>>())?
+                }
+                _ => {
+                    let (from, to) = (param.value.to_f64(), towards.value.to_f64());
+                    let moved: Vec<f64> = from.iter().zip(to).map(|(a, b)| a + share * (b - a)).collect();
+                    Array::new(shape, moved)?.cast(param.value.dtype())
+                }
+            };
+        }
         Ok(())
     }
 

@@ -4,12 +4,15 @@ use crate::error::{Error, Result};
 use crate::whole::write_whole;
 use mcvi_expr::{Array, Data};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
 /// Under this name the file says what it is.
 const FORMAT: &str = "format";
+/// Under this one, what its contents should come to.
+const DIGEST: &str = "sha256";
 
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
@@ -74,36 +77,72 @@ impl Record {
 
     /// Write it whole or not at all.
     pub fn write(&self, path: &Path, format: &str) -> Result<()> {
-        let bad = |why: &dyn std::fmt::Display| bad(path, why);
-        let raw: Vec<(Dtype, Vec<u8>)> = self.arrays.iter().map(|(_, array)| raw(array)).collect();
-        let tensors = self.arrays.iter().zip(&raw).map(|((name, array), (dtype, bytes))| {
-            let view = TensorView::new(*dtype, array.shape().dims().to_vec(), bytes).map_err(|e| bad(&e))?;
-            Ok((name.as_str(), view))
+        let bytes = self.to_bytes(format).map_err(|e| bad(path, e))?;
+        write_whole(path, &bytes).map_err(|e| bad(path, e))
+    }
+
+    /// As bytes of a file that any reader of safetensors opens, with a checksum of all of it.
+    pub fn to_bytes(&self, format: &str) -> Result<Vec<u8>> {
+        let broken = |e: safetensors::SafeTensorError| Error::Params { why: e.to_string() };
+        let mut raw: Vec<_> =
+            self.arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), raw(array))).collect();
+        raw.sort_by_key(|(name, ..)| *name);
+        let tensors = raw.iter().map(|(name, shape, (dtype, bytes))| {
+            TensorView::new(*dtype, shape.dims().to_vec(), bytes).map(|view| (*name, view)).map_err(broken)
         });
         let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
         let mut words: HashMap<String, String> = self.words.iter().cloned().collect();
         words.insert(FORMAT.to_owned(), format.to_owned());
-        let file = safetensors::serialize(tensors, Some(words)).map_err(|e| bad(&e))?;
-        write_whole(path, &file).map_err(|e| bad(&e))
+        let digest = digest(&words, tensors.iter().map(|(name, view)| (*name, view.data())));
+        words.insert(DIGEST.to_owned(), digest);
+        safetensors::serialize(tensors, Some(words)).map_err(broken)
     }
 
     /// Read a file of this format, which is called `what` in words.
     pub fn open(path: &Path, format: &str, what: &str) -> Result<Self> {
-        let file = std::fs::read(path).map_err(|e| bad(path, e))?;
+        Record::from_bytes(&std::fs::read(path).map_err(|e| bad(path, e))?, path, format, what)
+    }
+
+    /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
+    pub fn from_bytes(bytes: &[u8], path: &Path, format: &str, what: &str) -> Result<Self> {
         let damaged = |e: &dyn std::fmt::Display| bad(path, format!("is not {what}, or damaged: {e}"));
-        let (_, header) = SafeTensors::read_metadata(&file).map_err(|e| damaged(&e))?;
-        let words = header.metadata().clone().unwrap_or_default();
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(&e))?;
+        let mut words = header.metadata().clone().unwrap_or_default();
         if words.get(FORMAT).map(String::as_str) != Some(format) {
             return Err(bad(path, format!("is not {what} of this version ({format})")));
         }
-        let tensors = SafeTensors::deserialize(&file).map_err(|e| damaged(&e))?;
-        let arrays = tensors.iter().map(|(name, tensor)| {
-            let array =
-                array(&tensor).ok_or_else(|| damaged(&format!("`{name}` is of a type that is not used here")))?;
-            Ok((name.to_owned(), array))
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(&e))?;
+        let stated = words.remove(DIGEST).unwrap_or_default();
+        let mut views = tensors.tensors();
+        views.sort_by(|a, b| a.0.cmp(&b.0));
+        if digest(&words, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
+            return Err(bad(path, "is damaged: its contents do not have the checksum it states"));
+        }
+        let arrays = views.iter().map(|(name, view)| {
+            let array = array(view).ok_or_else(|| damaged(&format!("`{name}` is of a type that is not used here")))?;
+            Ok((name.clone(), array))
         });
         Ok(Record { arrays: arrays.collect::<Result<_>>()?, words: words.into_iter().collect() })
     }
+}
+
+/// A checksum of everything in a file, in an order of its own.
+fn digest<'a>(words: &HashMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hash = Sha256::new();
+    let mut keys: Vec<_> = words.iter().collect();
+    keys.sort();
+    for (key, value) in keys {
+        hash.update(key);
+        hash.update([0]);
+        hash.update(value);
+        hash.update([0]);
+    }
+    for (name, bytes) in tensors {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(bytes);
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// The error of a file.

@@ -42,7 +42,8 @@ impl Approximation {
             return no(format!("holds a fit of another chain: {other}; this one is {chain:?}"));
         }
         let read = |name: &str| record.array(name).map_err(|why| bad(path, why));
-        let start = Start { center: read(CENTER)?.to_f64(), covariance: read(COVARIANCE)?.to_f64(), warning: None };
+        let (center, covariance) = (read(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
+        let start = Start { center, covariance, warning: None, seed: 0 };
         if start.center.len() != target.dim() {
             return no(format!("is a fit in {} dimensions, the target has {}", start.center.len(), target.dim()));
         }

@@ -67,9 +67,11 @@ struct Build<'g> {
     choices: Choices,
     positions: Rc<Units>,
     momenta: Rc<Units>,
+    seed: u64,
     params: RefCell<Params>,
     packed: Option<Expr<'g>>,
     exprs: RefCell<HashMap<String, Expr<'g>>>,
+    shared: RefCell<HashMap<String, Expr<'g>>>,
     observations: RefCell<Vec<Observation<'g>>>,
     error: RefCell<Option<Error>>,
 }
@@ -100,9 +102,11 @@ impl<'g> Scope<'g> {
             choices,
             positions: Rc::new(start.positions()),
             momenta: Rc::new(start.momenta()),
+            seed: start.seed,
             params: RefCell::new(params.clone()),
             packed,
             exprs: RefCell::new(exprs),
+            shared: RefCell::default(),
             observations: RefCell::default(),
             error: RefCell::default(),
         };
@@ -185,6 +189,52 @@ impl<'g> Scope<'g> {
         expr
     }
 
+    /// An expression built once in this graph, however often it is asked for: draws that several places must share.
+    pub fn shared(&self, name: &str, build: impl FnOnce() -> Expr<'g>) -> Expr<'g> {
+        let path = self.child(name).path;
+        let known = self.build.shared.borrow().get(&path).copied();
+        known.unwrap_or_else(|| {
+            let made = build();
+            self.build.shared.borrow_mut().insert(path, made);
+            made
+        })
+    }
+
+    /// Starting weights of a layer with so many inputs: uniform, of standard deviation `gain` over the root of that
+    /// number. They depend on the name and on the seed of the start, and are the same on every machine.
+    pub fn weights(&self, name: &str, count: usize, inputs: usize, gain: f64) -> Initial {
+        let spread = gain / (inputs.max(1) as f64).sqrt();
+        let numbers = spread_numbers(count, &self.child(name).path, self.build.seed);
+        Initial::new(numbers.map(|u| u * spread).collect())
+    }
+
+    /// Columns multiplied by one number each.
+    pub(crate) fn multiplied(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
+        match one_number(by) {
+            Some(1.0) => e,
+            Some(x) => e * x,
+            None => e * self.vector(by),
+        }
+    }
+
+    /// Columns divided by one number each.
+    pub(crate) fn divided(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
+        match one_number(by) {
+            Some(1.0) => e,
+            Some(x) => e / x,
+            None => e / self.vector(by),
+        }
+    }
+
+    /// Columns with one number added to each.
+    pub(crate) fn shifted(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
+        match one_number(by) {
+            Some(0.0) => e,
+            Some(x) => e + x,
+            None => e + self.vector(by),
+        }
+    }
+
     /// Independent standard normal draws.
     pub fn normal(&self, shape: impl Into<Shape>) -> Expr<'g> {
         self.graph().normal(self.graph().fresh_stream(), self.dtype(), shape)
@@ -244,6 +294,27 @@ impl<'g> Scope<'g> {
     pub(crate) fn observations(&self) -> Ref<'_, Vec<Observation<'g>>> {
         self.build.observations.borrow()
     }
+}
+
+/// The number all of these are, where they are one.
+pub(crate) fn one_number(numbers: &[f64]) -> Option<f64> {
+    numbers.first().copied().filter(|first| numbers.iter().all(|x| x == first))
+}
+
+/// Numbers of unit variance, the same on every machine: a network needs units that differ, not randomness.
+fn spread_numbers(n: usize, path: &str, seed: u64) -> impl Iterator<Item = f64> + use<> {
+    // FNV-1a over the name, so that layers of one size differ.
+    let name = path.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3));
+    let mut state = name ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..n).map(move |_| {
+        // SplitMix64, and a uniform of variance one.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = state;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^= x >> 31;
+        ((x >> 11) as f64 / (1u64 << 53) as f64 - 0.5) * 12f64.sqrt()
+    })
 }
 
 /// Whether a parameter shares the packed state.

@@ -18,6 +18,8 @@ pub struct Start {
     pub covariance: Vec<f64>,
     /// What was not as it should be, such as a mode that was not found.
     pub warning: Option<String>,
+    /// The seed of the weights that networks start from.
+    pub seed: u64,
 }
 
 /// Most dimensions for which the whole matrix of second derivatives is taken.
@@ -33,13 +35,13 @@ impl Start {
             return Err(Error::Setting { what: "start", why });
         }
         let covariance = (0..d * d).map(|i| if i / d == i % d { sd[i / d] * sd[i / d] } else { 0.0 }).collect();
-        Ok(Start { center: center.to_vec(), covariance, warning: None })
+        Ok(Start { center: center.to_vec(), covariance, warning: None, seed: 0 })
     }
 
     /// The standard normal: for targets that are given in sensible units and need no search.
     pub fn standard(dim: usize) -> Self {
         let covariance = (0..dim * dim).map(|i| f64::from(i / dim == i % dim)).collect();
-        Start { center: vec![0.0; dim], covariance, warning: None }
+        Start { center: vec![0.0; dim], covariance, warning: None, seed: 0 }
     }
 
     /// Climb to a mode from `guess` (or the origin) and take the curvature there.
@@ -75,7 +77,7 @@ impl Start {
             (false, _) => Some("no mode was found: the log density still rises where the search stopped".to_owned()),
             (true, true) => Some("the log density is not curved downwards at the mode in every direction".to_owned()),
         };
-        Ok(Start { center, covariance: covariance.as_slice().to_vec(), warning })
+        Ok(Start { center, covariance: covariance.as_slice().to_vec(), warning, seed: 0 })
     }
 
     fn matrix(&self) -> DMatrix<f64> {

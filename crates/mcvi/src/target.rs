@@ -12,6 +12,11 @@ pub trait Target: Send + Sync {
     /// log p(x, z) of each row: z is `[rows, dim]`, the result `[rows]`.
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g>;
 
+    /// log p(x|z) of each row, where the prior is apart from it.
+    fn log_likelihood<'g>(&self, _scope: &Scope<'g>, _z: Expr<'g>) -> Option<Expr<'g>> {
+        None
+    }
+
     /// The distribution of one coordinate given the others, for Gibbs sampling, where it is known.
     fn conditional<'g>(&self, _scope: &Scope<'g>, _z: Expr<'g>, _coordinate: usize) -> Option<Conditional<'g>> {
         None

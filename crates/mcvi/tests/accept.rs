@@ -225,7 +225,7 @@ fn a_converged_chain_loses_nothing_with_the_reversed_step() {
 fn a_converged_chain_loses_something_when_the_accept_comes_first() {
     let inputs = Inputs::POSITION;
     let hidden = || vec![16];
-    let accept = Bernoulli { log_odds: Predictor::Network { inputs, hidden: hidden() } };
+    let accept = Bernoulli { log_odds: Predictor::dense(inputs, &hidden()) };
     let mut approximation = converged(accept_first(Gaussian::network(inputs, &hidden()), accept), 2.4);
     let settings = Settings { draws: 64, iterations: 4000, ..Settings::default() };
     fit(&mut approximation, &settings).unwrap();

@@ -8,15 +8,15 @@ mod settings;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
+use crate::output::print;
 use crate::store::folder::Staging;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Ended, Request, infer_from};
 use mcvi::posteriors;
 use problem::Problem;
 use result::Outcome;
 use settings::Saved;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -250,13 +250,4 @@ pub fn list() -> Result<()> {
         text += &format!("  {name:<18}{about}\n");
     }
     print(text.trim_end())
-}
-
-fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot print the result"),
-    }
 }

@@ -10,6 +10,8 @@
 //!     .save("out/elbo")?;
 //! ```
 //!
+//! [`Tiles`] lays out small images beside each other.
+//!
 //! Values that are not finite (or not positive on a logarithmic axis) are left out, and a line breaks there.
 
 mod axis;
@@ -23,7 +25,9 @@ mod style;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod tiles;
 
 pub use contour::Grid;
 pub use figure::Figure;
 pub use panel::Panel;
+pub use tiles::Tiles;

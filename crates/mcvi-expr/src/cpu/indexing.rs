@@ -8,6 +8,8 @@ use crate::plan::Kernel;
 
 /// Elements of the inner extent a tile handles.
 const INNER: usize = 4096;
+/// Elements taken by one tile.
+const PICKS: usize = 16;
 
 pub(super) fn job<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
     let &Kernel::Index { take, outer, len, picks, inner, from, index, to, .. } = kernel else {
@@ -28,16 +30,23 @@ struct Indexing<T> {
     to: At<T>,
 }
 
+impl<T> Indexing<T> {
+    /// Blocks of picks. Values may be added to the same place twice, so that one tile adds all of them.
+    fn blocks(&self) -> usize {
+        if self.take { self.picks.div_ceil(PICKS) } else { 1 }
+    }
+}
+
 impl<T: Float> Job for Indexing<T> {
     fn tiles(&self) -> usize {
-        // Picks may name the same place twice, so one tile handles all picks for its columns.
-        self.outer * self.inner.div_ceil(INNER)
+        self.outer * self.inner.div_ceil(INNER) * self.blocks()
     }
     fn cost(&self) -> f64 {
         20.0 + (self.outer * self.picks * self.inner) as f64 * 0.3 + (self.picks as f64)
     }
     unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
-        let parts = self.inner.div_ceil(INNER);
+        let (blocks, parts) = (self.blocks(), self.inner.div_ceil(INNER));
+        let (tile, block) = (tile / blocks, tile % blocks);
         let (outer, first) = (tile / parts, tile % parts * INNER);
         let n = INNER.min(self.inner - first);
         // SAFETY: the plan's extents describe complete buffers; the tile owns these columns of the result.
@@ -51,7 +60,8 @@ impl<T: Float> Job for Indexing<T> {
                     std::slice::from_raw_parts_mut(to.add(row * self.inner), n).fill(T::of(0.0));
                 }
             }
-            for (pick, &i) in index.iter().enumerate() {
+            let (skip, most) = if blocks == 1 { (0, self.picks) } else { (block * PICKS, PICKS) };
+            for (pick, &i) in index.iter().enumerate().skip(skip).take(most) {
                 let Some(place) = usize::try_from(i).ok().filter(|i| *i < self.len) else {
                     let op = if self.take { "take" } else { "scatter_add" };
                     ctx.fail(Error::Index { op, index: i64::from(i), len: self.len });

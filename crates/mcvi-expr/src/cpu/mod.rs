@@ -66,6 +66,8 @@ pub(super) struct Ctx<'a> {
     /// No other thread is at work.
     pub alone: bool,
     failure: &'a Mutex<Option<Error>>,
+    /// Whether there is a failure, to be looked at often.
+    failed: &'a AtomicBool,
 }
 
 // SAFETY: the pointer is only used by jobs, under the contract of `Job::run`, and between steps by one thread.
@@ -82,6 +84,7 @@ impl Ctx<'_> {
         if let Ok(mut failure) = self.failure.lock() {
             failure.get_or_insert(error);
         }
+        self.failed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -148,9 +151,8 @@ pub(crate) struct Executor {
     segments: Vec<Segment>,
     arena: Arena,
     threads: usize,
-    /// Byte ranges of the states, restored if a step of a fallible program fails.
-    states: Vec<(usize, usize)>,
-    fallible: bool,
+    /// Byte ranges of states that a step may have overwritten when it fails; they are restored then.
+    exposed: Vec<(usize, usize)>,
 }
 
 /// What happens around each step of a run, on one thread.
@@ -193,6 +195,8 @@ impl Executor {
         // Consecutive levels for one thread, and the tiles of levels to share.
         let mut alone: Vec<Vec<usize>> = vec![];
         let mut order_of: Vec<Option<Vec<(u32, u32)>>> = vec![];
+        let mut last_fallible = None;
+        let mut segment_of = vec![0; jobs.len()];
         for level in &plan.levels {
             let mut order: Vec<usize> = level.clone().collect();
             let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
@@ -210,6 +214,12 @@ impl Executor {
                 order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
                 let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));
                 order_of.push(Some(tiles.collect()));
+            }
+            for j in level.clone() {
+                segment_of[j] = order_of.len();
+                if matches!(plan.kernels[j], Kernel::Index { .. } | Kernel::External { .. }) {
+                    last_fallible = Some(order_of.len());
+                }
             }
         }
         let drafts = alone.into_iter().map(|list| {
@@ -230,14 +240,18 @@ impl Executor {
         let segments = segments.collect();
         let mut arena = Arena::new(plan.arena_bytes + tape_bytes)?;
         arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
-        let mut executor = Executor { jobs, segments, arena, threads, states: vec![], fallible: false };
+        let mut executor = Executor { jobs, segments, arena, threads, exposed: vec![] };
         for (place, array) in &plan.literals {
             crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
         }
         let memory = executor.memory(plan);
-        let states = plan.slots.iter().filter(|s| s.initial.is_some());
-        executor.states = states.map(|s| memory.range(s.place, s.shape.size())).map(|r| (r.start, r.len())).collect();
-        executor.fallible = plan.kernels.iter().any(|k| matches!(k, Kernel::Index { .. } | Kernel::External { .. }));
+        // A step ends with the segment in which it fails: what is overwritten later needs no copy.
+        let early: Vec<BufId> = (plan.kernels.iter().zip(&segment_of))
+            .filter(|(_, segment)| last_fallible.is_some_and(|last| **segment <= last))
+            .flat_map(|(kernel, _)| kernel.writes())
+            .collect();
+        let states = plan.slots.iter().filter(|s| s.initial.is_some() && early.contains(&s.place.buf));
+        executor.exposed = states.map(|s| memory.range(s.place, s.shape.size())).map(|r| (r.start, r.len())).collect();
         Ok(executor)
     }
 
@@ -261,17 +275,25 @@ impl Executor {
     ) -> (usize, Result<()>) {
         let shared = self.segments.iter().any(|s| matches!(s, Segment::Shared(..)));
         let threads = if shared { self.threads } else { 1 };
-        let (failure, bytes) = (Mutex::new(None), self.arena.bytes());
+        let (failure, failed, bytes) = (Mutex::new(None), AtomicBool::new(false), self.arena.bytes());
         let walk = Walk {
             len: bytes.len(),
-            ctx: Ctx { base: bytes.as_mut_ptr(), seed, step: first_step, alone: false, failure: &failure },
-            executor: Parts { jobs: &self.jobs, segments: &self.segments, states: &self.states },
+            ctx: Ctx {
+                base: bytes.as_mut_ptr(),
+                seed,
+                step: first_step,
+                alone: false,
+                failure: &failure,
+                failed: &failed,
+            },
+            executor: Parts { jobs: &self.jobs, segments: &self.segments, exposed: &self.exposed },
             plan,
             steps,
-            backup: Mutex::new(vec![0; if self.fallible { self.states.iter().map(|s| s.1).sum() } else { 0 }]),
+            backup: Mutex::new(vec![0; self.exposed.iter().map(|s| s.1).sum()]),
             around: Mutex::new(around),
             done: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
             scratch: self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0),
         };
         Team::of(threads).run(&|thread, scratch, barrier| walk.go(thread, scratch, barrier));
@@ -284,8 +306,9 @@ impl Executor {
     /// Nanoseconds each kernel takes on one thread: the median of `steps` steps, which leave no trace in the states.
     pub fn profile(&mut self, seed: u64, step: u64, steps: usize) -> Result<Vec<f64>> {
         let before = self.arena.clone();
-        let failure = Mutex::new(None);
-        let ctx = Ctx { base: self.arena.bytes().as_mut_ptr(), seed, step, alone: true, failure: &failure };
+        let (failure, failed) = (Mutex::new(None), AtomicBool::new(false));
+        let base = self.arena.bytes().as_mut_ptr();
+        let ctx = Ctx { base, seed, step, alone: true, failure: &failure, failed: &failed };
         let mut scratch = Arena::default();
         scratch.reserve(self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0));
         let mut times = vec![vec![]; self.jobs.len()];
@@ -313,7 +336,7 @@ impl Executor {
 struct Parts<'a> {
     jobs: &'a [Box<dyn Job>],
     segments: &'a [Segment],
-    states: &'a [(usize, usize)],
+    exposed: &'a [(usize, usize)],
 }
 
 /// One run, shared by the threads of a team.
@@ -324,11 +347,13 @@ struct Walk<'a> {
     /// Bytes of the arena.
     len: usize,
     steps: usize,
-    /// States before the present step; empty if no step can fail.
+    /// States before the present step that it may have overwritten when it fails.
     backup: Mutex<Vec<u8>>,
     around: Mutex<&'a mut dyn Around>,
     done: AtomicUsize,
     failed: AtomicBool,
+    /// The present step has failed: changes only while all threads wait, so that they agree.
+    stop: AtomicBool,
     scratch: usize,
 }
 
@@ -355,7 +380,7 @@ impl Walk<'_> {
         let (alone, ctx) = (Ctx { alone: true, ..ctx }, Ctx { alone: barrier.is_for_one(), ..ctx });
         for segment in self.executor.segments {
             match segment {
-                Segment::Alone(_) if thread > 0 => {}
+                Segment::Alone(_) if thread > 0 || self.has_failed() => {}
                 // SAFETY: levels run in order on one thread while the others wait.
                 Segment::Alone(tape) => unsafe {
                     tape.run(&alone, |j| {
@@ -363,7 +388,10 @@ impl Walk<'_> {
                     });
                 },
                 Segment::Shared(tiles, next) => {
-                    barrier.wait(|| {});
+                    barrier.wait(|| self.stop.store(self.has_failed(), Ordering::Relaxed));
+                    if self.stop.load(Ordering::Relaxed) {
+                        return;
+                    }
                     while let Some(&(j, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
                         // SAFETY: jobs of one level are independent, and each tile is handed out once.
                         unsafe { jobs[j as usize].run(&ctx, tile as usize, scratch) };
@@ -372,6 +400,11 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+
+    /// Whether the present step has failed so far.
+    fn has_failed(&self) -> bool {
+        self.ctx.failed.load(Ordering::Relaxed)
     }
 
     /// The whole arena.
@@ -389,7 +422,7 @@ impl Walk<'_> {
         let bytes = unsafe { self.bytes() };
         let mut backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = backup.as_mut_slice();
-        for &(start, n) in self.executor.states {
+        for &(start, n) in self.executor.exposed {
             let Some((part, tail)) = rest.split_at_mut_checked(n) else { break };
             part.copy_from_slice(&bytes[start..start + n]);
             rest = tail;
@@ -409,7 +442,7 @@ impl Walk<'_> {
         }
         let backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = backup.as_slice();
-        for &(start, n) in self.executor.states {
+        for &(start, n) in self.executor.exposed {
             let Some((part, tail)) = rest.split_at_checked(n) else { break };
             bytes[start..start + n].copy_from_slice(part);
             rest = tail;

@@ -316,6 +316,28 @@ pub(crate) const MAX_TERMS: usize = 4;
 /// Elements above which column and full reductions are split over tiles and combined afterwards.
 pub(crate) const REDUCE_TILE: usize = 4096;
 
+impl Kernel {
+    /// The buffers it writes to.
+    pub fn writes(&self) -> Vec<BufId> {
+        match self {
+            Kernel::Map(m) => m.stores.iter().map(|s| s.to.buf).chain(m.reduces.iter().map(|r| r.to.buf)).collect(),
+            Kernel::MatMul(m) => vec![m.to.buf],
+            Kernel::Conv(c) => vec![c.to.buf],
+            Kernel::Copy { to, zero_first, .. } => {
+                std::iter::once(to.place.buf).chain(zero_first.map(|z| z.0.buf)).collect()
+            }
+            Kernel::Combine { to, .. }
+            | Kernel::CumSum { to, .. }
+            | Kernel::Cholesky { to, .. }
+            | Kernel::TriSolve { to, .. }
+            | Kernel::Resize { to, .. }
+            | Kernel::Index { to, .. }
+            | Kernel::Noise { to, .. }
+            | Kernel::External { to, .. } => vec![to.buf],
+        }
+    }
+}
+
 impl std::fmt::Display for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

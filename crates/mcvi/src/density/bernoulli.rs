@@ -6,7 +6,7 @@ use crate::scope::Scope;
 use mcvi_expr::Expr;
 
 /// A Bernoulli whose log odds follow from where the chain is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Bernoulli {
     /// Where the log odds come from.
     pub log_odds: Predictor,

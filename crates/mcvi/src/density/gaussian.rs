@@ -2,8 +2,10 @@
 
 use super::{Density, Given, Inputs, Predictor};
 use crate::error::{Error, Result};
+use crate::network::Network;
 use crate::scope::{Initial, Scope};
 use mcvi_expr::{Array, Expr};
+use std::sync::Arc;
 
 /// The spread of a [`Gaussian`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub enum Covariance {
 }
 
 /// A Gaussian whose mean follows from where the chain is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Gaussian {
     /// Where its mean comes from.
     pub mean: Predictor,
@@ -64,7 +66,12 @@ impl Gaussian {
 
     /// Mean and standard deviations from a network of (x, z).
     pub fn network(inputs: Inputs, hidden: &[usize]) -> Self {
-        Gaussian::new(Predictor::Network { inputs, hidden: hidden.to_vec() }, Covariance::Predicted)
+        Gaussian::new(Predictor::dense(inputs, hidden), Covariance::Predicted)
+    }
+
+    /// Mean and standard deviations from any network.
+    pub fn from_network(inputs: Inputs, network: impl Network + 'static) -> Self {
+        Gaussian::new(Predictor::Network { inputs, network: Arc::new(network) }, Covariance::Predicted)
     }
 
     /// The same mean with a full covariance.

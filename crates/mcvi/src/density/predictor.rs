@@ -2,8 +2,10 @@
 
 use super::Given;
 use crate::error::{Error, Result};
+use crate::network::{Dense, Network};
 use crate::scope::{Initial, Scope};
 use mcvi_expr::Expr;
+use std::sync::Arc;
 
 /// What a linear function or a network sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,23 +23,25 @@ impl Inputs {
     pub const POSITION: Inputs = Inputs { position: true, gradient: false, data: false };
     /// z and ∇log p(x, z), as in the paper's section 3.1.
     pub const GRADIENT: Inputs = Inputs { position: true, gradient: true, data: false };
+    /// x alone: an inference network.
+    pub const OBSERVED: Inputs = Inputs { position: false, gradient: false, data: true };
     /// z and x, as in the paper's section 3.2.
     pub const DATA: Inputs = Inputs { position: true, gradient: false, data: true };
 }
 
 /// A function from where the chain is to a row of numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Predictor {
     /// The same for all rows.
     Constant,
     /// Linear with an intercept.
     Linear(Inputs),
-    /// Layers of softplus units.
+    /// A network.
     Network {
-        /// What the first layer sees.
+        /// What it sees.
         inputs: Inputs,
-        /// Width of each hidden layer.
-        hidden: Vec<usize>,
+        /// How it goes on from there.
+        network: Arc<dyn Network>,
     },
 }
 
@@ -49,6 +53,11 @@ struct Feature<'g> {
 }
 
 impl Predictor {
+    /// Layers of softplus units of these widths.
+    pub fn dense(inputs: Inputs, hidden: &[usize]) -> Self {
+        Predictor::Network { inputs, network: Arc::new(Dense { hidden: hidden.to_vec() }) }
+    }
+
     /// One row of outputs for each row, or one for all of them; `units` are the typical centre and scale of each.
     pub(crate) fn predict<'g>(
         &self,
@@ -71,18 +80,13 @@ impl Predictor {
                 }
                 Ok(sum)
             }
-            Predictor::Network { inputs, hidden } => {
-                let mut layer: Vec<(&str, Expr<'g>)> = vec![];
-                for f in features(scope, given, *inputs)? {
-                    layer.push((f.name, f.value / scope.vector(&f.scale)));
-                }
-                for (i, &width) in hidden.iter().enumerate() {
-                    let at = scope.child(&format!("layer{}", i + 1));
-                    layer = vec![("hidden", dense(&at, &layer, width, 1.0).softplus())];
-                }
+            Predictor::Network { inputs, network } => {
+                let features = features(scope, given, *inputs)?;
+                let inputs: Vec<(&str, Expr<'g>)> =
+                    features.iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect();
                 // A small output layer: the density starts near its constant.
-                let out = dense(&scope.child("output"), &layer, outputs, 0.1);
-                Ok(out * scope.vector(scale) + scope.vector(center))
+                let out = network.apply(scope, &inputs, outputs, 0.1);
+                Ok(scope.shifted(scope.multiplied(out, scale), center))
             }
         }
     }
@@ -114,7 +118,7 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
         let at = given.point.ok_or_else(nowhere)?;
         found.push(Feature {
             name: "z",
-            value: at.z - scope.vector(&positions.center),
+            value: scope.shifted(at.z, &positions.center.iter().map(|c| -c).collect::<Vec<_>>()),
             scale: positions.scale.clone(),
         });
     }
@@ -134,34 +138,4 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
         found.push(Feature { name: "more", value: more, scale: vec![1.0; more.shape().dims()[1]] });
     }
     Ok(found)
-}
-
-/// A linear layer over several blocks of inputs, drawn so that its outputs have about unit variance.
-fn dense<'g>(scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], width: usize, gain: f64) -> Expr<'g> {
-    let total: usize = inputs.iter().map(|(_, x)| x.shape().dims()[1]).sum();
-    let spread = gain / (total as f64).sqrt();
-    let mut sum = scope.param("bias", width, || Initial::new(vec![0.0; width]));
-    for (name, x) in inputs {
-        let n = x.shape().dims()[1];
-        let weights = scope.param(name, [n, width], || {
-            let values = spread_numbers(n * width, total as u64 + width as u64).map(|u| u * spread).collect();
-            Initial::scaled(values, vec![1.0; n * width])
-        });
-        sum = x.matmul(weights) + sum;
-    }
-    sum
-}
-
-/// Numbers of unit variance, the same on every machine: a network needs units that differ, not randomness.
-fn spread_numbers(n: usize, seed: u64) -> impl Iterator<Item = f64> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..n).map(move |_| {
-        // SplitMix64, and a uniform of variance one.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^= x >> 31;
-        ((x >> 11) as f64 / (1u64 << 53) as f64 - 0.5) * 12f64.sqrt()
-    })
 }

@@ -22,7 +22,7 @@ pub use machine::Fit;
 pub use optimiser::Optimiser;
 pub use settings::{Objective, Schedule, Settings};
 pub use state::State;
-pub use training::{Progress, Training};
+pub use training::{Progress, Training, WARMTH};
 
 use crate::approximation::Approximation;
 use crate::error::Result;

@@ -10,6 +10,9 @@ pub enum Objective {
     Bound,
     /// E log α of the last step, the others being held as they are: Algorithm 4.
     LastStep,
+    /// The bound with its divergence from the prior weighted by [`WARMTH`](super::WARMTH), an input of every iteration:
+    /// raised from nothing to one, it keeps latent variables from being given up before a decoder uses them.
+    Warmed,
 }
 
 /// How the learning rate changes.
@@ -44,6 +47,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
+    /// Average the iterates as they come. What is large is better averaged from time to time, outside.
+    pub average: bool,
     /// Most iterations.
     pub iterations: usize,
     /// Most seconds, if not as many as it takes. What is reached then depends on the machine; the same number of
@@ -68,6 +73,7 @@ impl Default for Settings {
             transition_rate: 1.0,
             schedule: Schedule::Automatic,
             clip: 10.0,
+            average: true,
             iterations: 100_000,
             seconds: None,
             tolerance: 2e-3,

@@ -159,6 +159,7 @@ impl State {
             bounds: record.list("seen"),
             diverged: number("seen.diverged")?,
             skipped: number("seen.skipped")?,
+            first_skipped: None,
         };
         let course = Course {
             converged: record.read("converged")?,

@@ -6,12 +6,17 @@ use crate::approximation::Approximation;
 use crate::bound::lower_bound;
 use crate::error::{Error, Result};
 use crate::params::{Group, Param, Params};
-use crate::scope::{Choices, PACKED, Scope, is_packed, unpack, write};
+use crate::scope::{Choices, PACKED, Scope, is_packed, one_number, unpack, write};
 use mcvi_expr::{Array, DType, Expr, Graph, Program, Run, grad};
 
 const RATE: &str = "fit.rate";
 const SECOND: &str = "fit.second";
 const WEIGHT: &str = "fit.weight";
+/// The input that weighs the divergence from the prior in [`Objective::Warmed`].
+pub const WARMTH: &str = "fit.warmth";
+
+/// Keeps a quotient finite where the gradient is zero, in either precision.
+const TINY: f64 = 1e-30;
 /// The counters of a saved state: the program's step, iterations taken, iterations remembered, whether careful.
 const COUNTERS: &str = "fit.counters";
 
@@ -38,6 +43,8 @@ pub struct Progress {
     pub diverged: usize,
     /// Iterations without a step, because the gradient was not finite.
     pub skipped: usize,
+    /// The first of them, counted from the first iteration of this run.
+    pub first_skipped: Option<usize>,
 }
 
 /// A state to be learned with its gradient, scale and relative rate.
@@ -117,11 +124,26 @@ impl Training {
                 what: "objective",
                 why: "the chain has no last step to learn alone".to_owned(),
             })?,
+            Objective::Warmed => {
+                let target_scope = scope.child("target").group(Group::Target);
+                let likelihood = target.log_likelihood(&target_scope, estimate.z.opaque());
+                let fit = likelihood.ok_or_else(|| Error::Setting {
+                    what: "objective",
+                    why: "the target does not tell its likelihood from its prior; see `Target::log_likelihood`"
+                        .to_owned(),
+                })?;
+                fit + (estimate.bound - fit) * graph.input(WARMTH, dtype, ())
+            }
         };
         // A draw that diverged has no direction to give; it is counted instead.
         let finite = rows.abs().lt(f64::INFINITY);
         let bound = finite.select(rows, 0.0).sum_all() / finite.sum_all().max(1.0);
         let loss = if careful { bound } else { rows.mean_all() } * -1.0;
+        // While it is warmed up, what is maximised is no bound; what is shown is.
+        let bound = match settings.objective {
+            Objective::Warmed => finite.select(estimate.bound, 0.0).sum_all() / finite.sum_all().max(1.0),
+            Objective::Bound | Objective::LastStep => bound,
+        };
         let leaves = leaves(&graph, &scope, loss, settings)?;
         if leaves.is_empty() {
             return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
@@ -134,7 +156,7 @@ impl Training {
         let (usual, norm) = (graph.state("fit.norm", Array::zeros(dtype, ())?), square.sqrt());
         let limit = usual.gt(0.0).select(usual * settings.clip, f64::INFINITY);
         let clipped = norm.min(limit);
-        let factor = clipped / norm.max(f64::MIN_POSITIVE);
+        let factor = clipped / norm.max(TINY);
         let next = usual.gt(0.0).select(usual + (clipped - usual) * 0.01, norm);
 
         let rates = Rates { rate: graph.input(RATE, dtype, ()), second: graph.input(SECOND, dtype, ()) };
@@ -146,8 +168,11 @@ impl Training {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
             let p = leaf.state - scale(&scope, step, &leaf.rate);
-            let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
-            program = program.update(leaf.state, p).update(mean, mean + (p - mean) * weight);
+            program = program.update(leaf.state, p);
+            if settings.average {
+                let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
+                program = program.update(mean, mean + (p - mean) * weight);
+            }
             for (state, value) in states {
                 program = program.update(state, value);
             }
@@ -166,15 +191,38 @@ impl Training {
         })
     }
 
-    /// Take so many iterations at a learning rate. Iterates enter their average with these weights.
+    /// Give an input of the target's its value, for all iterations to come.
+    pub fn write(&mut self, input: &str, value: &Array) -> Result<()> {
+        Ok(self.program.write(input, value)?)
+    }
+
+    /// Take so many iterations at a learning rate. Iterates enter their average, if there is one, with these weights.
     pub fn run(&mut self, iterations: usize, rate: impl Fn(usize) -> f64, weights: &[f64]) -> Result<Progress> {
+        self.run_with(iterations, rate, weights, &[])
+    }
+
+    /// The same, with further inputs that change from one iteration to the next: arrays with one row for each.
+    pub fn run_with(
+        &mut self,
+        iterations: usize,
+        rate: impl Fn(usize) -> f64,
+        weights: &[f64],
+        inputs: &[(&str, &Array)],
+    ) -> Result<Progress> {
         let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.remembered + i + 1));
         let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
-        let (rates, seconds, weights) = (column(rates)?, column(seconds)?, column(weights.to_vec())?);
-        let mut run = Run::steps(iterations).feed(RATE, &rates).feed(WEIGHT, &weights);
+        let (rates, seconds) = (column(rates)?, column(seconds)?);
+        let weights = if self.settings.average { Some(column(weights.to_vec())?) } else { None };
+        let mut run = Run::steps(iterations).feed(RATE, &rates);
+        if let Some(weights) = &weights {
+            run = run.feed(WEIGHT, weights);
+        }
         if self.feeds_second {
             run = run.feed(SECOND, &seconds);
+        }
+        for (input, rows) in inputs {
+            run = run.feed(input, rows);
         }
         let run = run.record("bound").record("diverged").record("usable");
         let recorded = self.program.execute(&run)?;
@@ -184,7 +232,57 @@ impl Training {
             bounds: recorded[0].to_f64(),
             diverged: recorded[1].to_f64().iter().sum::<f64>() as usize,
             skipped: recorded[2].to_f64().iter().filter(|u| **u == 0.0).count(),
+            first_skipped: recorded[2].to_f64().iter().position(|u| *u == 0.0),
         })
+    }
+
+    /// What is not finite in iteration `step` with the present parameters, first in the order of computation: the bound
+    /// before the first step of the chain, what a step adds, log p(x, z), or the gradient of a parameter.
+    pub fn first_not_finite(
+        &mut self,
+        approximation: &Approximation,
+        step: u64,
+        inputs: &[(&str, &Array)],
+    ) -> Result<Option<String>> {
+        let Approximation { target, chain, start, params } = approximation;
+        let graph = Graph::new();
+        let scope = Scope::new(&graph, self.settings.draws, self.dtype, Choices::Average, start, params)?;
+        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
+        let learned = scope.learned();
+        let exprs: Vec<Expr<'_>> = learned.iter().map(|l| l.2).collect();
+        let mut parts = vec![("log p(x, z₀) − log q(z₀|x)".to_owned(), estimate.first)];
+        parts.extend(
+            estimate.steps.iter().enumerate().map(|(t, e)| (format!("what step {} adds to the bound", t + 1), *e)),
+        );
+        parts.push(("log p(x, z) at the end of the chain".to_owned(), estimate.log_p));
+        let gradients = grad(estimate.bound.mean_all(), &exprs)?;
+        parts.extend(learned.iter().zip(gradients).map(|((name, ..), g)| (format!("the gradient of `{name}`"), g)));
+        scope.finish()?;
+        let mut program = graph.program().seed(self.settings.seed).threads(self.settings.threads);
+        for (name, part) in &parts {
+            program = program.output(name, (part.abs().lt(f64::INFINITY) * -1.0 + 1.0).sum_all());
+        }
+        let mut program = program.compile()?;
+        let wanted: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
+        for name in wanted {
+            if inputs.iter().all(|(n, _)| *n != name) {
+                program.write(&name, &self.program.read(&name)?)?;
+            }
+        }
+        for (name, value) in self.program.states().iter().filter(|(name, _)| !name.starts_with("fit.")) {
+            program.write(name, value)?;
+        }
+        for (name, value) in inputs.iter().filter(|(name, _)| *name != WARMTH) {
+            program.write(name, value)?;
+        }
+        program.set_step(step);
+        program.run(1)?;
+        for (name, _) in parts {
+            if program.output(&name)?.to_f64()[0] > 0.0 {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// Where the time of an iteration goes: each kernel with its median nanoseconds on one thread.
@@ -248,9 +346,9 @@ impl Training {
 
 /// Multiply by one number for each element, which are often all the same.
 fn scale<'g>(scope: &Scope<'g>, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
-    match by {
-        [first, rest @ ..] if rest.iter().all(|x| x == first) => e * *first,
-        _ => e * scope.vector(by).reshape(e.shape()),
+    match one_number(by) {
+        Some(x) => e * x,
+        None => e * scope.vector(by).reshape(e.shape()),
     }
 }
 

@@ -85,6 +85,7 @@ impl Checkpoint {
             let d = start.center.len();
             record.keep("center", Array::new(d, start.center.clone())?);
             record.keep("covariance", Array::new([d, d], start.covariance.clone())?);
+            record.say("seed", start.seed);
             record.say("log_density", format!("{log_density:?}"));
         }
         record.say("rungs", self.rungs.len());
@@ -129,7 +130,7 @@ impl Checkpoint {
         if covariance.len() != center.len().pow(2) {
             return Err(format!("its `covariance` is no matrix of {} rows", center.len()));
         }
-        let start = Start { center, covariance, warning: None };
+        let start = Start { center, covariance, warning: None, seed: record.read("seed")? };
         Ok(Checkpoint {
             origin: Some(Origin { start, log_density: record.read("log_density")? }),
             rungs: (0..record.read("rungs")?).map(rung).collect::<Result<_, String>>()?,

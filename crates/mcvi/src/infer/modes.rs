@@ -105,7 +105,7 @@ fn spread(draws: &Draws) -> Start {
     let center: Vec<f64> = (0..d).map(|i| draws.z.iter().map(|z| z[i]).sum::<f64>() / n).collect();
     let product = |i: usize, j: usize| draws.z.iter().map(|z| (z[i] - center[i]) * (z[j] - center[j])).sum::<f64>() / n;
     let covariance = (0..d * d).map(|k| product(k / d, k % d)).collect();
-    Start { center, covariance, warning: None }
+    Start { center, covariance, warning: None, seed: 0 }
 }
 
 /// The places that climbs from several starts led to, the one of the largest Laplace evidence first.

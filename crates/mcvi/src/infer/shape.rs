@@ -47,12 +47,10 @@ impl Shape {
             // In many dimensions the matrices of a linear mean are too large to be learned from few draws.
             0 if dim > FULL => Arc::new(Gaussian::diagonal()),
             0 => Arc::new(Gaussian::linear_in_gradient()),
-            hidden => Arc::new(Gaussian::new(
-                Predictor::Network { inputs: Inputs::GRADIENT, hidden: vec![hidden] },
-                Covariance::Predicted,
-            )),
+            hidden => Arc::new(Gaussian::new(Predictor::dense(Inputs::GRADIENT, &[hidden]), Covariance::Predicted)),
         };
         let step = Hamiltonian {
+            first_step: None,
             leapfrogs: self.leapfrogs,
             mass: Mass::Diagonal,
             momentum: momentum.clone(),

@@ -22,6 +22,8 @@ pub enum Mass {
 pub struct Hamiltonian {
     /// Leapfrog steps.
     pub leapfrogs: usize,
+    /// The step size to begin with; by default from the number of leapfrogs.
+    pub first_step: Option<f64>,
     /// The mass matrix.
     pub mass: Mass,
     /// q(v′|x, z), the distribution of the initial momentum.
@@ -35,6 +37,7 @@ impl Hamiltonian {
     pub fn new(leapfrogs: usize) -> Self {
         Hamiltonian {
             leapfrogs,
+            first_step: None,
             mass: Mass::Diagonal,
             momentum: Arc::new(Gaussian::linear_in_gradient()),
             inverse: Inverse::learned(Gaussian::linear_in_gradient()),
@@ -51,6 +54,11 @@ impl Hamiltonian {
         Hamiltonian { inverse, ..self }
     }
 
+    /// With another step size to begin with.
+    pub fn first_step(self, size: f64) -> Self {
+        Hamiltonian { first_step: Some(size), ..self }
+    }
+
     /// With another mass matrix.
     pub fn mass(self, mass: Mass) -> Self {
         Hamiltonian { mass, ..self }
@@ -59,7 +67,7 @@ impl Hamiltonian {
     /// The dynamics with its parameters.
     pub fn dynamics<'g>(&self, scope: &Scope<'g>) -> Result<Dynamics<'g>> {
         // A quarter of a period is the most that exchanges z and v; short steps keep the first leapfrogs stable.
-        let step = (1.5 / self.leapfrogs.max(1) as f64).min(0.5);
+        let step = self.first_step.unwrap_or((1.5 / self.leapfrogs.max(1) as f64).min(0.5));
         let eps = scope.param("log_step", (), || Initial::new(vec![step.ln()])).exp();
         let (positions, momenta) = (scope.positions(), scope.momenta());
         let d = positions.dim();

@@ -212,7 +212,7 @@ pub fn accept_first(density: impl Density + Clone + 'static) -> AcceptInverse {
 
 /// r(d|zₜ) r(a|d, zₜ), all learned.
 pub fn discarded_first(density: impl Density + 'static) -> AcceptInverse {
-    let accept = odds(Predictor::Network { inputs: Inputs::POSITION, hidden: vec![5] });
+    let accept = odds(Predictor::dense(Inputs::POSITION, &[5]));
     AcceptInverse::DiscardedFirst { discarded: Inverse::learned(density), accept: AcceptModel::Learned(accept) }
 }
 

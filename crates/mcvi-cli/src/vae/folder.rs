@@ -1,0 +1,153 @@
+//! The folder of a run: settings, metrics, checkpoints and the best model, each file whole at any moment.
+
+use super::settings::Choices;
+use crate::mistake::Mistake;
+use anyhow::{Context, Result};
+use mcvi::vae::{Checkpoint, Deep, EpochReport};
+use std::path::{Path, PathBuf};
+
+const SETTINGS: &str = "settings.toml";
+const METRICS: &str = "metrics.csv";
+const TIMES: &str = "times.csv";
+const CHECKPOINT: &str = "checkpoint.safetensors";
+const PREVIOUS: &str = "checkpoint.previous.safetensors";
+const MODEL: &str = "model.safetensors";
+
+/// A folder that holds one training run.
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// A new run. The folder must not be there yet, or be empty.
+    pub fn create(path: &Path, settings: &Choices) -> Result<Self> {
+        let shown = path.display();
+        let occupied = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        if occupied || path.is_file() {
+            let why = format!("{shown} is there already; go on with --resume, choose another --out, or remove it");
+            return Err(Mistake(why).into());
+        }
+        std::fs::create_dir_all(path)
+            .map_err(|e| Mistake(format!("cannot make the folder {shown}: {e}; choose another --out")))?;
+        let folder = RunFolder { path: path.to_owned() };
+        folder.save(SETTINGS, settings.write()?.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// The folder of a run that was begun.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.join(SETTINGS).is_file() {
+            let why = format!("{} is not the folder of a run: it has no {SETTINGS}", path.display());
+            return Err(Mistake(why).into());
+        }
+        Ok(RunFolder { path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn settings(&self) -> Result<Choices> {
+        Choices::read(&self.path.join(SETTINGS))
+    }
+
+    /// Settings that training goes on with.
+    pub fn set_settings(&self, settings: &Choices) -> Result<()> {
+        self.save(SETTINGS, settings.write()?.as_bytes())
+    }
+
+    /// The last checkpoint that can be read, and what is to be said about it. None where there is none yet.
+    pub fn checkpoint(&self) -> Result<(Option<Checkpoint>, Option<String>)> {
+        let read = |name: &str| -> Option<Result<Checkpoint>> {
+            let path = self.path.join(name);
+            let bytes = match std::fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
+                Err(e) => return Some(Err(anyhow::Error::new(e).context(format!("cannot read {}", path.display())))),
+            };
+            Some(Checkpoint::from_bytes(&bytes, &path).map_err(Into::into))
+        };
+        match (read(CHECKPOINT), read(PREVIOUS)) {
+            (Some(Ok(last)), _) => Ok((Some(last), None)),
+            (Some(Err(error)), Some(Ok(before))) => {
+                let epochs = before.progress.epochs.len();
+                Ok((Some(before), Some(format!("{error:#}; going on from the one before it, after epoch {epochs}"))))
+            }
+            // Killed between putting one away and writing the next.
+            (None, Some(Ok(before))) => Ok((Some(before), None)),
+            (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error.context("no checkpoint can be read")),
+            (None, None) => Ok((None, None)),
+        }
+    }
+
+    /// Keep a checkpoint, and the one before it.
+    pub fn keep(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let (last, before) = (self.path.join(CHECKPOINT), self.path.join(PREVIOUS));
+        let bytes = checkpoint.to_bytes()?;
+        // Written whole under another name first, so that a full disk leaves both as they were.
+        let next = self.path.join("checkpoint.next.safetensors");
+        mcvi::write_whole(&next, &bytes)
+            .and_then(|()| if last.exists() { std::fs::rename(&last, &before) } else { Ok(()) })
+            .and_then(|()| std::fs::rename(&next, &last))
+            .with_context(|| self.lost(CHECKPOINT))?;
+        self.metrics(&checkpoint.progress.epochs)
+    }
+
+    /// Keep the best model.
+    pub fn keep_model(&self, model: &Deep) -> Result<()> {
+        self.save(MODEL, &model.to_bytes()?)
+    }
+
+    /// The best model so far.
+    pub fn model(&self) -> Result<Deep> {
+        let path = self.path.join(MODEL);
+        let bytes = std::fs::read(&path).map_err(|e| {
+            let why = format!("cannot read {}: {e}; a model is there after the first epoch", path.display());
+            Mistake(why)
+        })?;
+        Ok(Deep::from_bytes(&bytes, &path)?)
+    }
+
+    fn metrics(&self, epochs: &[EpochReport]) -> Result<()> {
+        let mut text =
+            "epoch,train_bound,valid_bound,valid_se,rate,warmth,active,step_sizes,diverged,skipped\n".to_owned();
+        for e in epochs {
+            let sizes: Vec<String> = e.step_sizes.iter().map(f64::to_string).collect();
+            text += &format!(
+                "{},{},{},{},{},{},{},{},{},{}\n",
+                e.epoch,
+                e.train_bound,
+                e.valid_bound,
+                e.valid_se,
+                e.rate,
+                e.warmth,
+                e.active,
+                sizes.join(" "),
+                e.diverged,
+                e.skipped
+            );
+        }
+        self.save(METRICS, text.as_bytes())
+    }
+
+    /// Seconds each epoch took, which is all that differs between two runs of the same settings.
+    pub fn times(&self) -> Vec<f64> {
+        let text = std::fs::read_to_string(self.path.join(TIMES)).unwrap_or_default();
+        text.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse().ok()).collect()
+    }
+
+    pub fn keep_times(&self, seconds: &[f64]) -> Result<()> {
+        let rows = seconds.iter().enumerate().map(|(i, s)| format!("{},{s:.3}\n", i + 1));
+        self.save(TIMES, format!("epoch,seconds\n{}", rows.collect::<String>()).as_bytes())
+    }
+
+    /// Write a file of the run.
+    pub fn save(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        mcvi::write_whole(self.path.join(name), bytes).with_context(|| self.lost(name))
+    }
+
+    fn lost(&self, name: &str) -> String {
+        let path = self.path.display();
+        format!("cannot write {name} in {path}; what was there is intact: make room and go on with --resume")
+    }
+}

@@ -1,0 +1,232 @@
+//! What was typed, in a file or on the command line, becomes what was meant.
+
+use crate::mistake::Mistake;
+use anyhow::{Context, Result};
+use clap::Args;
+use mcvi::data::Binarization;
+use mcvi::vae::{Architecture, Decay, Inference, Kind, Momentum, TrainSettings};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Options that may stand in a file, `--config FILE.toml`, under the same names. The command line goes before the file.
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Choices {
+    /// Folder of images: binarized MNIST as .bits or .amat, MNIST as IDX, .npy arrays, or pictures.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Grey images become binary once (fixed), or anew every time they are seen (fresh). [default: fresh]
+    #[arg(long, value_name = "KIND", value_parser = named::<Binary>)]
+    pub binarization: Option<Binary>,
+    /// The kind of networks: dense or conv. [default: dense]
+    #[arg(long, value_name = "KIND", value_parser = named::<Kind>)]
+    pub decoder: Option<Kind>,
+    /// Hidden layers of a dense decoder. [default: 2]
+    #[arg(long, value_name = "N")]
+    pub layers: Option<usize>,
+    /// Units of each hidden layer. [default: 300]
+    #[arg(long, value_name = "N")]
+    pub hidden: Option<usize>,
+    /// Latent variables. [default: 32]
+    #[arg(long, value_name = "D")]
+    pub latent: Option<usize>,
+    /// Where the chain starts: a network of the image, or none (one Gaussian for all images). [default: network]
+    #[arg(long, value_name = "KIND", value_parser = named::<Inference>)]
+    pub inference: Option<Inference>,
+    /// Leapfrogs of each Hamiltonian step; 0 is an ordinary variational auto-encoder. [default: 4]
+    #[arg(long, value_name = "K")]
+    pub leapfrogs: Option<usize>,
+    /// Hamiltonian steps. [default: 1]
+    #[arg(long, value_name = "T")]
+    pub steps: Option<usize>,
+    /// What the first momentum's distribution depends on: constant, network (image and position), or gradient (these
+    /// and ∇log p). [default: constant]
+    #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
+    pub momentum: Option<Momentum>,
+    /// The same for the inverse model of the last momentum. [default: network, as in the paper]
+    #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
+    pub inverse: Option<Momentum>,
+    /// The step size to begin with. [default: 0.1]
+    #[arg(long, value_name = "EPS")]
+    pub first_step: Option<f64>,
+    /// Most epochs. [default: 100]
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<usize>,
+    /// Images for each gradient. [default: 100]
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// The learning rate to begin with. [default: 0.001]
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<f64>,
+    /// The rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
+    #[arg(long, value_name = "FACTOR")]
+    pub chain_rate: Option<f64>,
+    /// How the rate falls: cosine (to nothing over all epochs), plateau (when the validation bound stays), or none.
+    /// [default: cosine]
+    #[arg(long, value_name = "KIND", value_parser = named::<Decay>)]
+    pub decay: Option<Decay>,
+    /// Epochs without a better validation bound before the rate falls, with --decay plateau. [default: 10]
+    #[arg(long, value_name = "N")]
+    pub patience: Option<usize>,
+    /// The factor by which it falls then. [default: 0.5]
+    #[arg(long, value_name = "FACTOR")]
+    pub factor: Option<f64>,
+    /// Epochs without a better validation bound after which training ends. [default: 50]
+    #[arg(long, value_name = "N")]
+    pub stop: Option<usize>,
+    /// Epochs over which the divergence from the prior is given its full weight. [default: 10]
+    #[arg(long, value_name = "EPOCHS")]
+    pub warm_up: Option<f64>,
+    /// Epochs over which weights are averaged. [default: 2]
+    #[arg(long, value_name = "EPOCHS")]
+    pub average: Option<f64>,
+    /// Clip gradients at this multiple of their usual size. [default: 10]
+    #[arg(long, value_name = "FACTOR")]
+    pub clip: Option<f64>,
+    /// The seed of weights, noise and the order of images. [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// How grey images become binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Binary {
+    Fixed,
+    Fresh,
+}
+
+impl Binary {
+    pub fn library(self) -> Binarization {
+        match self {
+            Binary::Fixed => Binarization::Fixed,
+            Binary::Fresh => Binarization::Fresh,
+        }
+    }
+}
+
+/// A value by the name it has in files.
+fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    serde_json::from_value(Value::String(name.to_owned())).map_err(|e| e.to_string())
+}
+
+/// Everything that was meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meant {
+    pub data: PathBuf,
+    pub binarization: Binary,
+    pub architecture: Architecture,
+    pub training: TrainSettings,
+}
+
+impl Choices {
+    /// Read a file of options.
+    pub fn read(path: &Path) -> Result<Self> {
+        let cannot = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
+        Ok(toml::from_str(&text).map_err(|e| cannot(&e))?)
+    }
+
+    /// As a file that [`read`](Self::read) reads.
+    pub fn write(&self) -> Result<String> {
+        toml::to_string(self).context("settings cannot be written as TOML")
+    }
+
+    /// These, where given, and else the others.
+    pub fn or(&self, other: &Choices) -> Result<Choices> {
+        let (mut all, mine) = (fields(other)?, fields(self)?);
+        all.extend(mine.into_iter().filter(|(_, value)| !value.is_null()));
+        Ok(serde_json::from_value(Value::Object(all))?)
+    }
+
+    /// Names of the options that are given here and differ from what they are there.
+    pub fn against(&self, other: &Choices) -> Result<Vec<String>> {
+        let (mine, theirs) = (fields(self)?, fields(other)?);
+        let differs = mine.into_iter().filter(|(name, value)| !value.is_null() && theirs.get(name) != Some(value));
+        Ok(differs.map(|(name, _)| format!("--{name}")).collect())
+    }
+
+    /// What these mean for images of a size; everything not given has its default.
+    pub fn meant(&self, image: [usize; 2]) -> Result<Meant> {
+        let (a, t) = (Architecture::default(), TrainSettings::default());
+        let binarization = self.binarization.unwrap_or(Binary::Fresh);
+        let Some(data) = self.data.clone() else {
+            let why = "--data DIR is needed: a folder of images (see `mcvi vae train --help`)";
+            return Err(Mistake(why.to_owned()).into());
+        };
+        Ok(Meant {
+            data,
+            binarization,
+            architecture: Architecture {
+                image,
+                decoder: self.decoder.unwrap_or(a.decoder),
+                layers: self.layers.unwrap_or(a.layers),
+                hidden: self.hidden.unwrap_or(a.hidden),
+                latent: self.latent.unwrap_or(a.latent),
+                inference: self.inference.unwrap_or(a.inference),
+                steps: self.steps.unwrap_or(a.steps),
+                leapfrogs: self.leapfrogs.unwrap_or(a.leapfrogs),
+                momentum: self.momentum.unwrap_or(a.momentum),
+                inverse: self.inverse.unwrap_or(a.inverse),
+                first_step: self.first_step.unwrap_or(a.first_step),
+            },
+            training: TrainSettings {
+                epochs: self.epochs.unwrap_or(t.epochs),
+                batch: self.batch.unwrap_or(t.batch),
+                rate: self.rate.unwrap_or(t.rate),
+                chain_rate: self.chain_rate.unwrap_or(t.chain_rate),
+                decay: self.decay.unwrap_or(t.decay),
+                patience: self.patience.unwrap_or(t.patience),
+                factor: self.factor.unwrap_or(t.factor),
+                stop: self.stop.unwrap_or(t.stop),
+                warm_up: self.warm_up.unwrap_or(t.warm_up),
+                average: self.average.unwrap_or(t.average),
+                clip: self.clip.unwrap_or(t.clip),
+                fresh: t.fresh,
+                seed: self.seed.unwrap_or(t.seed),
+            },
+        })
+    }
+}
+
+impl Meant {
+    /// Every option with its value, to be saved beside the results.
+    pub fn choices(&self) -> Choices {
+        let (a, t) = (&self.architecture, &self.training);
+        Choices {
+            data: Some(self.data.clone()),
+            binarization: Some(self.binarization),
+            decoder: Some(a.decoder),
+            layers: Some(a.layers),
+            hidden: Some(a.hidden),
+            latent: Some(a.latent),
+            inference: Some(a.inference),
+            leapfrogs: Some(a.leapfrogs),
+            steps: Some(a.steps),
+            momentum: Some(a.momentum),
+            inverse: Some(a.inverse),
+            first_step: Some(a.first_step),
+            epochs: Some(t.epochs),
+            batch: Some(t.batch),
+            rate: Some(t.rate),
+            chain_rate: Some(t.chain_rate),
+            decay: Some(t.decay),
+            patience: Some(t.patience),
+            factor: Some(t.factor),
+            stop: Some(t.stop),
+            warm_up: Some(t.warm_up),
+            average: Some(t.average),
+            clip: Some(t.clip),
+            seed: Some(t.seed),
+        }
+    }
+}
+
+fn fields(choices: &Choices) -> Result<serde_json::Map<String, Value>> {
+    match serde_json::to_value(choices)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Ok(serde_json::Map::new()),
+    }
+}

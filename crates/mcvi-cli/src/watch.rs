@@ -1,0 +1,29 @@
+//! Ctrl-C: the first ends the work in hand, a second everything.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts Ctrl-C.
+pub struct Interrupts(Arc<AtomicUsize>);
+
+impl Interrupts {
+    /// `unfinished` is a folder to remove where a second Ctrl-C ends everything.
+    pub fn new(unfinished: Option<PathBuf>) -> Self {
+        let interrupts = Arc::new(AtomicUsize::new(0));
+        let counted = interrupts.clone();
+        // Without a handler, Ctrl-C ends everything at once.
+        let _ = ctrlc::set_handler(move || {
+            if counted.fetch_add(1, Ordering::SeqCst) > 0 {
+                let _ = unfinished.as_ref().map(std::fs::remove_dir_all);
+                std::process::exit(130);
+            }
+        });
+        Interrupts(interrupts)
+    }
+
+    /// Whether there was one.
+    pub fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}

@@ -1,0 +1,119 @@
+//! Sets of images: reading them in the formats they are published in, checking them, and the order of an epoch.
+//!
+//! ```no_run
+//! use mcvi::data::{Binarization, Dataset, Split, order};
+//!
+//! let data = Dataset::open("data/binarized_mnist")?;
+//! let [train, valid] = data.read([Split::Train, Split::Valid], Binarization::Fresh, 1)?;
+//! println!("{}: {} images of {} by {}", data.format(), train.len(), train.height(), train.width());
+//! for epoch in 0..10 {
+//!     for batch in order(1, epoch, train.len()).chunks_exact(100) {
+//!         let x = train.batch(batch)?; // [100, 784]
+//!     }
+//! }
+//! # Ok::<(), mcvi::Error>(())
+//! ```
+//!
+//! | format | files in the folder | splits |
+//! |---|---|---|
+//! | packed bits | `train.bits`, `valid.bits`, `test.bits`: 28×28 binary pixels, 98 bytes an image | as named |
+//! | AMAT | `binarized_mnist_train.amat`, `…_valid.amat`, `…_test.amat`, or `.amat.gz` | as named |
+//! | IDX | `train-images-idx3-ubyte`, `t10k-images-idx3-ubyte`, or `.gz` | valid is the last sixth of the training file |
+//! | NumPy | `train.npy`, `valid.npy`, `test.npy`, or the path of one `.npy` file | as named; one file by sixths |
+//! | pictures | `.png` and `.pgm` in the folders `train`, `valid`, `test`, or in the folder itself | as named; one folder by sixths |
+//!
+//! By sixths: test is the last sixth, valid the one before it, train the rest. Nothing is shuffled before, so that a
+//! split is the same for everybody; images sorted by class have to be shuffled when they are written.
+
+mod amat;
+mod bits;
+mod file;
+mod find;
+mod idx;
+mod images;
+mod known;
+mod npy;
+mod order;
+mod pictures;
+
+pub use find::{Dataset, Format};
+pub use images::Images;
+pub use order::order;
+
+use crate::error::{Error, Result};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A part of the data.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Split {
+    /// What is learned from.
+    Train,
+    /// What decides when to stop.
+    Valid,
+    /// What is reported.
+    Test,
+}
+
+impl Split {
+    /// All of them.
+    pub const ALL: [Split; 3] = [Split::Train, Split::Valid, Split::Test];
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Split::Train => "train",
+            Split::Valid => "valid",
+            Split::Test => "test",
+        })
+    }
+}
+
+impl FromStr for Split {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        let known = Split::ALL.into_iter().find(|split| split.to_string() == s);
+        known.ok_or_else(|| Error::Setting { what: "split", why: format!("`{s}` is none of train, valid, test") })
+    }
+}
+
+/// How grey images become binary ones. Images that are binary already stay as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Binarization {
+    /// Every pixel is drawn once, white with probability of its grey value, by seed and split.
+    Fixed,
+    /// Images stay grey; who trains draws every pixel anew each time it is used.
+    Fresh,
+}
+
+impl fmt::Display for Binarization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Binarization::Fixed => "fixed",
+            Binarization::Fresh => "fresh",
+        })
+    }
+}
+
+impl FromStr for Binarization {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "fixed" => Ok(Binarization::Fixed),
+            "fresh" => Ok(Binarization::Fresh),
+            _ => Err(Error::Setting { what: "binarization", why: format!("`{s}` is neither fixed nor fresh") }),
+        }
+    }
+}
+
+/// The error of a file that holds something else than it should.
+fn wrong(path: &Path, found: impl Into<String>, expected: impl Into<String>, remedy: impl Into<String>) -> Error {
+    Error::Data {
+        path: path.display().to_string(),
+        found: found.into(),
+        expected: expected.into(),
+        remedy: remedy.into(),
+    }
+}

@@ -1,0 +1,158 @@
+//! A folder of pictures of one size, in the order of their names: PNG, and PGM.
+//!
+//! Only grey ones: how colours should become grey is for the user to say, so pictures with colours are refused.
+
+use super::file::unreadable;
+use super::{Images, wrong};
+use crate::error::Result;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+/// The most pixels a picture may have: for damaged headers, which may claim any size.
+const MOST: usize = 1 << 26;
+/// Pictures that are not read, but must not be passed over either.
+const OTHERS: [&str; 8] = ["jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp", "pbm"];
+
+/// A picture: rows, columns, a byte a pixel. Or what was found, what was expected, and what to do.
+type Picture = Result<(usize, usize, Vec<u8>), (String, &'static str, &'static str)>;
+
+pub(super) fn is_picture(name: &Path) -> bool {
+    extension(name).is_some_and(|e| e == "png" || e == "pgm")
+}
+
+fn extension(name: &Path) -> Option<String> {
+    Some(name.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+pub(super) fn read(folder: &Path) -> Result<Images> {
+    let failed = |e| unreadable(folder, &e);
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let entries: Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect();
+    let mut paths = entries?;
+    paths.sort();
+    let other = |path: &&PathBuf| extension(path).is_some_and(|e| OTHERS.contains(&e.as_str()));
+    if let Some(path) = paths.iter().find(other) {
+        return Err(wrong(path, "a picture in another format", "PNG or PGM", "convert it, or take it away"));
+    }
+    // What macOS leaves beside pictures on other systems begins with a dot.
+    let hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    paths.retain(|path| is_picture(path) && !hidden(path));
+    let mut first: Option<(usize, usize, PathBuf)> = None;
+    let mut grey = vec![];
+    for path in paths {
+        let bytes = std::fs::read(&path).map_err(|e| unreadable(&path, &e))?;
+        let picture = if bytes.starts_with(b"P") { pgm(&bytes) } else { png(&bytes) };
+        let (height, width, pixels) =
+            picture.map_err(|(found, expected, remedy)| wrong(&path, found, expected, remedy))?;
+        let (h, w, name) = first.get_or_insert_with(|| (height, width, path.clone()));
+        if (height, width) != (*h, *w) {
+            let expected = format!("{h}×{w} as in {}", name.display());
+            return Err(wrong(&path, format!("{height}×{width} pixels"), expected, "scale all pictures to one size"));
+        }
+        grey.extend(pixels);
+    }
+    let Some((height, width, _)) = first else {
+        let expected = "pictures ending in .png or .pgm";
+        return Err(wrong(folder, "none", expected, "put them there, not in folders below"));
+    };
+    Images::new(height, width, grey)
+}
+
+const DAMAGED: &str = "the file is damaged or incomplete; make it again";
+
+fn png(bytes: &[u8]) -> Picture {
+    let damaged = |e: png::DecodingError| (format!("no readable PNG ({e})"), "a grey PNG", DAMAGED);
+    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(damaged)?;
+    let (height, width) = (reader.info().height as usize, reader.info().width as usize);
+    let large = (format!("{height}×{width} pixels"), "a picture of at most 67 million", DAMAGED);
+    let size = reader.output_buffer_size().filter(|_| height.saturating_mul(width) <= MOST).ok_or(large)?;
+    let mut samples = vec![0; size];
+    let frame = reader.next_frame(&mut samples).map_err(damaged)?;
+    reader.finish().map_err(damaged)?;
+    samples.truncate(frame.buffer_size());
+    let colour = || {
+        let remedy = "convert the pictures to grey first, in the way that suits them";
+        Err(("colours or transparency".to_owned(), "a grey picture", remedy))
+    };
+    // Grey pictures are often saved with three equal channels.
+    let grey = match frame.color_type {
+        png::ColorType::Grayscale => Some(samples),
+        png::ColorType::GrayscaleAlpha => samples.chunks_exact(2).map(|p| (p[1] == 255).then_some(p[0])).collect(),
+        png::ColorType::Rgb | png::ColorType::Indexed => {
+            samples.chunks_exact(3).map(|p| (p[0] == p[1] && p[1] == p[2]).then_some(p[0])).collect()
+        }
+        png::ColorType::Rgba => {
+            samples.chunks_exact(4).map(|p| (p[0] == p[1] && p[1] == p[2] && p[3] == 255).then_some(p[0])).collect()
+        }
+    };
+    match grey {
+        Some(grey) if grey.len() == height * width => Ok((height, width, grey)),
+        _ => colour(),
+    }
+}
+
+/// PGM, as text (P2) or bytes (P5).
+fn pgm(bytes: &[u8]) -> Picture {
+    let bad = |found: &str| Err((found.to_owned(), "a PGM picture (P2 or P5)", DAMAGED));
+    let text = match bytes.get(..2) {
+        Some(b"P2") => true,
+        Some(b"P5") => false,
+        _ => return bad("another kind of file"),
+    };
+    let mut rest = &bytes[2..];
+    let (Some(width), Some(height), Some(white)) = (number(&mut rest), number(&mut rest), number(&mut rest)) else {
+        return bad("a header without width, height and largest value");
+    };
+    let pixels = width.saturating_mul(height);
+    if pixels == 0 || pixels > MOST || !(1..=65535).contains(&white) {
+        return bad(&format!("{width}×{height} pixels up to {white}"));
+    }
+    let mut values = vec![];
+    if text {
+        while let Some(value) = number(&mut rest) {
+            values.push(value);
+        }
+        if !rest.trim_ascii().is_empty() {
+            return bad("something else than numbers among the pixels");
+        }
+    } else {
+        // One space, whatever comes after it is a pixel.
+        rest = rest.get(1..).unwrap_or_default();
+        let (samples, behind) = rest.split_at(rest.len().min(pixels * if white > 255 { 2 } else { 1 }));
+        if !behind.trim_ascii().is_empty() {
+            return bad("more behind the last pixel");
+        }
+        if white > 255 {
+            values.extend(samples.as_chunks().0.iter().map(|b| u16::from_be_bytes(*b) as usize));
+        } else {
+            values.extend(samples.iter().map(|b| usize::from(*b)));
+        }
+    }
+    if values.len() != pixels {
+        return bad(&format!("{} pixels of {pixels}", values.len()));
+    }
+    if let Some(value) = values.iter().find(|value| **value > white) {
+        return bad(&format!("a pixel of {value} where {white} is the largest value"));
+    }
+    // To the nearest of 256 greys.
+    Ok((height, width, values.into_iter().map(|value| ((value * 255 + white / 2) / white) as u8).collect()))
+}
+
+/// The next number, behind white space and comments; none leaves `rest` where something else begins.
+fn number(rest: &mut &[u8]) -> Option<usize> {
+    loop {
+        *rest = rest.trim_ascii_start();
+        if !rest.starts_with(b"#") {
+            break;
+        }
+        let line = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        *rest = &rest[line..];
+    }
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, after) = rest.split_at(digits);
+    let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+    *rest = after;
+    Some(number)
+}

@@ -1,0 +1,166 @@
+//! What a deep model is made of, as data that is saved with it: decoder, inference network, chain.
+
+use super::model::{LatentModel, Observed};
+use crate::chain::{Chain, Sharing};
+use crate::density::{Gaussian, Inputs};
+use crate::error::{Error, Result};
+use crate::network::{ConvDecoder, ConvEncoder, Dense, Network};
+use crate::transition::{Hamiltonian, Inverse};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Feature maps of the convolutions, as in the paper's section 3.2.
+const MAPS: [usize; 3] = [16, 32, 32];
+
+/// The kind of network between latent variables and images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Fully connected layers.
+    Dense,
+    /// Convolutions of 5 × 5, with strides on the way in and upsampling on the way out.
+    Conv,
+}
+
+/// Where a chain starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inference {
+    /// q(z₀|x) is a network of the image.
+    Network,
+    /// One Gaussian for all images.
+    None,
+}
+
+/// What a distribution of momenta depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Momentum {
+    /// Nothing: one Gaussian.
+    Constant,
+    /// The image and the position, as in the paper.
+    Network,
+    /// These, and the gradient ∇log p(x, z) as well.
+    Gradient,
+}
+
+/// A deep model and its approximate posterior.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Architecture {
+    /// Height and width of an image.
+    pub image: [usize; 2],
+    /// The kind of all networks.
+    pub decoder: Kind,
+    /// Hidden layers of a dense decoder.
+    pub layers: usize,
+    /// Units of each hidden layer.
+    pub hidden: usize,
+    /// Latent variables.
+    pub latent: usize,
+    /// Where the chain starts.
+    pub inference: Inference,
+    /// Steps of Hamiltonian dynamics.
+    pub steps: usize,
+    /// Leapfrogs of each; with none there is no step.
+    pub leapfrogs: usize,
+    /// q(v′|x, z₀).
+    pub momentum: Momentum,
+    /// r(v|x, z).
+    pub inverse: Momentum,
+    /// The step size to begin with.
+    pub first_step: f64,
+}
+
+impl Default for Architecture {
+    fn default() -> Self {
+        Architecture {
+            image: [28, 28],
+            decoder: Kind::Dense,
+            layers: 2,
+            hidden: 300,
+            latent: 32,
+            inference: Inference::Network,
+            steps: 1,
+            leapfrogs: 4,
+            momentum: Momentum::Constant,
+            inverse: Momentum::Network,
+            first_step: 0.1,
+        }
+    }
+}
+
+impl Architecture {
+    /// Pixels of an image.
+    pub fn pixels(&self) -> usize {
+        self.image[0] * self.image[1]
+    }
+
+    /// The first thing wrong with it.
+    pub fn check(&self) -> Result<()> {
+        let counts = [
+            ("image", self.pixels(), 1 << 20),
+            ("hidden units", self.hidden, 100_000),
+            ("latent variables", self.latent, 10_000),
+            ("steps", self.steps, 100),
+        ];
+        for (what, n, most) in counts {
+            if n == 0 || n > most {
+                return Err(Error::Setting { what, why: format!("{n} is not between 1 and {most}") });
+            }
+        }
+        for (what, n, most) in [("layers", self.layers, 20), ("leapfrogs", self.leapfrogs, 1000)] {
+            if n > most {
+                return Err(Error::Setting { what, why: format!("{n} is more than {most}") });
+            }
+        }
+        if !(self.first_step > 0.0 && self.first_step.is_finite()) {
+            return Err(Error::Setting { what: "step size", why: format!("{} is not positive", self.first_step) });
+        }
+        Ok(())
+    }
+
+    /// The model p(x, z) of some images.
+    pub fn model(&self, observed: Observed) -> LatentModel {
+        let (image, hidden) = (self.image, self.hidden);
+        let decoder: Arc<dyn Network> = match self.decoder {
+            Kind::Dense => Arc::new(Dense { hidden: vec![hidden; self.layers] }),
+            Kind::Conv => Arc::new(ConvDecoder { image, maps: MAPS.to_vec(), hidden }),
+        };
+        LatentModel { latent: self.latent, pixels: self.pixels(), decoder, observed }
+    }
+
+    /// The chain that approximates p(z|x): Algorithm 3 after q(z₀|x).
+    pub fn chain(&self) -> Chain {
+        self.chain_of(self.leapfrogs)
+    }
+
+    /// The same with another number of leapfrogs, and a step even where there are none.
+    pub(super) fn chain_of(&self, leapfrogs: usize) -> Chain {
+        let chain = match self.inference {
+            Inference::Network => Chain::new(self.gaussian(Inputs::OBSERVED, 2)),
+            Inference::None => Chain::new(Gaussian::diagonal()),
+        };
+        if self.leapfrogs == 0 {
+            return chain;
+        }
+        let step = Hamiltonian::new(leapfrogs).first_step(self.first_step);
+        let step = step.momentum(self.momenta(self.momentum)).inverse(Inverse::learned(self.momenta(self.inverse)));
+        chain.steps(self.steps, Sharing::Nothing, step)
+    }
+
+    fn momenta(&self, momentum: Momentum) -> Gaussian {
+        match momentum {
+            Momentum::Constant => Gaussian::diagonal(),
+            Momentum::Network => self.gaussian(Inputs::DATA, 1),
+            Momentum::Gradient => self.gaussian(Inputs { gradient: true, ..Inputs::DATA }, 1),
+        }
+    }
+
+    fn gaussian(&self, inputs: Inputs, layers: usize) -> Gaussian {
+        let (image, hidden) = (self.image, self.hidden);
+        match self.decoder {
+            Kind::Dense => Gaussian::from_network(inputs, Dense { hidden: vec![hidden; layers] }),
+            Kind::Conv => Gaussian::from_network(inputs, ConvEncoder { image, maps: MAPS.to_vec(), hidden }),
+        }
+    }
+}

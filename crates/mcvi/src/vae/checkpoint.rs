@@ -1,0 +1,127 @@
+//! Deep models and the state of their training, to and from bytes: safetensors with what they belong to in its header.
+
+use super::architecture::Architecture;
+use super::model::Observed;
+use super::settings::TrainSettings;
+use super::train::Progress;
+use crate::approximation::Approximation;
+use crate::error::Result;
+use crate::params::Params;
+use crate::record::{Record, bad};
+use crate::start::Start;
+use mcvi_expr::Array;
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const MODEL: &str = "mcvi deep model 1";
+const CHECKPOINT: &str = "mcvi checkpoint 1";
+
+/// A decoder and a chain with their weights.
+#[derive(Clone, Debug)]
+pub struct Deep {
+    /// What it is made of.
+    pub architecture: Architecture,
+    /// Its weights.
+    pub params: Params,
+}
+
+impl Deep {
+    /// A model before any training.
+    pub fn new(architecture: Architecture, seed: u64) -> Result<Self> {
+        let params = architecture.approximation(Params::default(), Observed::nothing(), seed)?.params;
+        Ok(Deep { architecture, params })
+    }
+
+    /// As bytes of a file that any reader of safetensors opens.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let arrays = self.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone())).collect();
+        encode(MODEL, arrays, &[("architecture", json(&self.architecture))])
+    }
+
+    /// Read what [`to_bytes`](Self::to_bytes) wrote.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        let (meta, arrays) = decode(MODEL, bytes, path)?;
+        let mut deep = Deep::new(part(&meta, "architecture", path)?, 0)?;
+        let names: Vec<String> = deep.params.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let Some((_, value)) = arrays.iter().find(|(n, _)| *n == name) else {
+                return Err(bad(path, format!("lacks `{name}`")));
+            };
+            deep.params.set(&name, value.clone()).map_err(|e| bad(path, e))?;
+        }
+        Ok(deep)
+    }
+}
+
+impl Architecture {
+    /// The chain for some images, with these parameters; those that are missing start from a seed.
+    pub(super) fn approximation(&self, params: Params, observed: Observed, seed: u64) -> Result<Approximation> {
+        self.check()?;
+        let start = Start { seed, ..Start::standard(self.latent) };
+        let target = Arc::new(self.model(observed));
+        Approximation { target, chain: self.chain(), start, params }.with_chain(self.chain())
+    }
+}
+
+/// Everything training goes on from.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// What is trained.
+    pub architecture: Architecture,
+    /// How.
+    pub settings: TrainSettings,
+    /// Checksums of the images it is trained on and validated with.
+    pub data: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// The state of the optimiser, weights and averages included.
+    pub state: Vec<(String, Array)>,
+}
+
+impl Checkpoint {
+    /// As bytes of a file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let meta = [
+            ("architecture", json(&self.architecture)),
+            ("settings", json(&self.settings)),
+            ("data", self.data.clone()),
+            ("progress", json(&self.progress)),
+        ];
+        encode(CHECKPOINT, self.state.clone(), &meta)
+    }
+
+    /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        let (meta, state) = decode(CHECKPOINT, bytes, path)?;
+        Ok(Checkpoint {
+            architecture: part(&meta, "architecture", path)?,
+            settings: part(&meta, "settings", path)?,
+            data: meta.get("data").cloned().unwrap_or_default(),
+            progress: part(&meta, "progress", path)?,
+            state,
+        })
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn part<T: DeserializeOwned>(meta: &HashMap<String, String>, name: &str, path: &Path) -> Result<T> {
+    let text = meta.get(name).ok_or_else(|| bad(path, format!("lacks its {name}")))?;
+    serde_json::from_str(text).map_err(|e| bad(path, format!("its {name} cannot be read: {e}")))
+}
+
+fn encode(format: &str, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -> Result<Vec<u8>> {
+    let words = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    Record { arrays, words }.to_bytes(format)
+}
+
+type Decoded = (HashMap<String, String>, Vec<(String, Array)>);
+
+fn decode(format: &str, bytes: &[u8], path: &Path) -> Result<Decoded> {
+    let Record { arrays, words } = Record::from_bytes(bytes, path, format, &format!("an {format}"))?;
+    Ok((words.into_iter().collect(), arrays))
+}

@@ -1,0 +1,190 @@
+//! Bounds and log p(x) of images under a trained model, in bounded memory.
+
+use super::checkpoint::Deep;
+use super::model::{IMAGES, Observed, ROWS};
+use crate::bound::lower_bound;
+use crate::diagnostics::{Mean, log_mean_exp, mean};
+use crate::error::Result;
+use crate::params::Params;
+use crate::scope::{Choices, Scope, write};
+use crate::start::Start;
+use crate::target::Target;
+use mcvi_expr::{Array, DType, Graph, Program, Run};
+use std::ops::ControlFlow;
+
+/// Rows of one pass.
+const AT_ONCE: usize = 500;
+/// Passes between looks at the clock.
+const PASSES: usize = 4;
+
+/// Draws from the approximate posterior of some images, with their bounds, reconstructions and weights.
+pub struct Evaluator {
+    program: Program,
+    rows: usize,
+    latent: usize,
+    pixels: usize,
+    images: usize,
+}
+
+/// What importance sampling says about a set of images.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// Samples of each image.
+    pub samples: usize,
+    /// The bound of each image, over its samples.
+    pub bounds: Vec<f64>,
+    /// log p(x) of each image, importance-weighted.
+    pub log_p: Vec<f64>,
+}
+
+impl Evidence {
+    /// The mean bound, with its standard error over the images.
+    pub fn bound(&self) -> Mean {
+        mean(&self.bounds)
+    }
+
+    /// The mean log p(x), with its standard error over the images.
+    pub fn log_p(&self) -> Mean {
+        mean(&self.log_p)
+    }
+}
+
+impl Evaluator {
+    /// For a model and images, `[images, pixels]`.
+    pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, threads: usize) -> Result<Self> {
+        let Deep { architecture, params } = deep;
+        let count = images.shape().dims()[0];
+        let model = architecture.model(Observed::Fed { images: count, fresh });
+        let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
+        let scope = Scope::new(&graph, AT_ONCE, model.dtype(), Choices::Sample, &start, params)?;
+        let estimate = lower_bound(&model, &architecture.chain(), &scope)?;
+        let target = scope.child("target");
+        let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
+        let data = model.data(&target).unwrap_or(picture);
+        scope.finish()?;
+        let program = graph.program().seed(seed).threads(threads).output("bound", estimate.bound);
+        let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
+        let mut program = program.compile()?;
+        program.write(IMAGES, images)?;
+        Ok(Evaluator {
+            program,
+            rows: AT_ONCE,
+            latent: architecture.latent,
+            pixels: architecture.pixels(),
+            images: count,
+        })
+    }
+
+    /// Use other weights from now on.
+    pub fn set(&mut self, params: &Params) -> Result<()> {
+        write(&mut self.program, params)
+    }
+
+    /// Use the same noise again.
+    pub fn rewind(&mut self) {
+        self.program.set_step(0);
+    }
+
+    /// The number of images.
+    pub fn images(&self) -> usize {
+        self.images
+    }
+
+    /// The bound of one draw for each of the images named.
+    pub fn bounds(&mut self, which: &[i32]) -> Result<Vec<f64>> {
+        let mut bounds = self.record(which, &["bound"])?.swap_remove(0);
+        // NaN counts as −∞.
+        bounds.iter_mut().filter(|b| b.is_nan()).for_each(|b| *b = f64::NEG_INFINITY);
+        Ok(bounds)
+    }
+
+    /// One draw of z for each of the images named.
+    pub fn draw(&mut self, which: &[i32]) -> Result<Vec<Vec<f64>>> {
+        let flat = self.record(which, &["z"])?.swap_remove(0);
+        Ok(flat.chunks(self.latent).map(<[f64]>::to_vec).collect())
+    }
+
+    /// The images named as the model saw them, and as it gives them back: the probability of every pixel.
+    pub fn reconstruct(&mut self, which: &[i32]) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let both = self.record(which, &["data", "picture"])?;
+        let rows = |flat: &[f64]| flat.chunks(self.pixels).map(<[f64]>::to_vec).collect::<Vec<_>>();
+        Ok(rows(&both[0]).into_iter().zip(rows(&both[1])).collect())
+    }
+
+    /// Run over the images named, as many at a time as fit.
+    fn record(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
+        let steps = which.len().div_ceil(self.rows);
+        // The last pass is filled up with the first image.
+        let mut picks = which.to_vec();
+        picks.resize(steps * self.rows, which.first().copied().unwrap_or(0));
+        let picks = Array::new([steps, self.rows], picks)?;
+        let run = outputs.iter().fold(Run::steps(steps).feed(ROWS, &picks), |run, name| run.record(name));
+        let recorded = self.program.execute(&run)?;
+        let cut = |array: &Array| {
+            let width = array.shape().size() / (steps * self.rows);
+            let mut flat = array.to_f64();
+            flat.truncate(which.len() * width);
+            flat
+        };
+        Ok(recorded.iter().map(cut).collect())
+    }
+
+    /// The bound and log p(x) of the first `count` images named by importance sampling, the fitted chain as proposal.
+    /// The observer sees how many images are done, and may end it there.
+    pub fn evidence(
+        &mut self,
+        which: &[i32],
+        samples: usize,
+        mut observe: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Evidence> {
+        let mut evidence = Evidence { samples, bounds: vec![], log_p: vec![] };
+        // Images one after the other, each as often as it has samples, cut where a pass is full.
+        let mut pairs = which.iter().flat_map(|&i| std::iter::repeat_n(i, samples));
+        let mut weights: Vec<f64> = Vec::with_capacity(samples);
+        loop {
+            let chunk: Vec<i32> = pairs.by_ref().take(PASSES * self.rows).collect();
+            if chunk.is_empty() {
+                return Ok(evidence);
+            }
+            for bound in self.bounds(&chunk)? {
+                weights.push(bound);
+                if weights.len() == samples {
+                    evidence.bounds.push(mean(&weights).value);
+                    evidence.log_p.push(log_mean_exp(&weights).value);
+                    weights.clear();
+                }
+            }
+            if observe(evidence.log_p.len()).is_break() {
+                return Ok(evidence);
+            }
+        }
+    }
+
+    /// Burda's measure of how much each latent variable says about the image: Var over images of E[z|x], estimated from
+    /// two independent draws each.
+    pub fn activity(&mut self, which: &[i32]) -> Result<Vec<f64>> {
+        let (a, b) = (self.draw(which)?, self.draw(which)?);
+        let n = which.len().max(1) as f64;
+        Ok((0..self.latent)
+            .map(|j| {
+                let center = a.iter().chain(&b).map(|z| z[j]).sum::<f64>() / (2.0 * n);
+                a.iter().zip(&b).map(|(a, b)| (a[j] - center) * (b[j] - center)).sum::<f64>() / n
+            })
+            .collect())
+    }
+
+    /// Pictures of draws from the prior: the probability of every pixel.
+    pub fn sample(deep: &Deep, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        let Deep { architecture, params } = deep;
+        let nothing = Array::zeros(DType::F32, [count, architecture.pixels()])?;
+        let model = architecture.model(Observed::Given(nothing));
+        let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
+        let scope = Scope::new(&graph, count, model.dtype(), Choices::Sample, &start, params)?;
+        let z = scope.normal([count, architecture.latent]);
+        let picture = model.log_odds(&scope.child("target"), z).sigmoid();
+        scope.finish()?;
+        let mut program = graph.program().seed(seed).output("picture", picture).compile()?;
+        program.run(1)?;
+        Ok(program.output("picture")?.to_f64().chunks(architecture.pixels()).map(<[f64]>::to_vec).collect())
+    }
+}

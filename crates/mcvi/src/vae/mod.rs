@@ -1,0 +1,21 @@
+//! Deep generative models: auto-encoders whose approximate posterior is a Markov chain, the paper's section 3.2.
+//!
+//! An [`Architecture`] says what a model is made of. It gives a [`Target`](crate::Target), log p(x, z) of the images, and
+//! a [`Chain`](crate::Chain), which is the same as for a single posterior: here its densities are networks of the
+//! image. A [`Trainer`] learns both together, an [`Evaluator`] estimates bounds and log p(x).
+
+mod anneal;
+mod architecture;
+mod checkpoint;
+mod evaluate;
+mod model;
+mod settings;
+mod train;
+
+pub use anneal::{AnnealSettings, AnnealedEvidence, annealed_evidence};
+pub use architecture::{Architecture, Inference, Kind, Momentum};
+pub use checkpoint::{Checkpoint, Deep};
+pub use evaluate::{Evaluator, Evidence};
+pub use model::{IMAGES, LatentModel, Observed, ROWS};
+pub use settings::{Decay, TrainSettings};
+pub use train::{EpochReport, Progress, Tick, Trainer};

@@ -1,0 +1,101 @@
+//! Latent variable models of images: p(z) standard normal, p(x|z) independent pixels whose log odds a decoder gives.
+
+use crate::network::Network;
+use crate::scope::Scope;
+use crate::target::Target;
+use mcvi_expr::{Array, DType, Expr};
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+/// The input that holds all images, `[images, pixels]`, where they are fed.
+pub const IMAGES: &str = "data.images";
+/// The input that holds which image each row has, where they are fed.
+pub const ROWS: &str = "data.rows";
+
+/// The images a model is asked about.
+#[derive(Clone, Debug)]
+pub enum Observed {
+    /// So many images are an input of the program, and which of them each row has is another.
+    Fed {
+        /// The number of images.
+        images: usize,
+        /// Draw pixels anew from grey values every time.
+        fresh: bool,
+    },
+    /// These, one for each row.
+    Given(Array),
+}
+
+impl Observed {
+    /// No images: for a model whose parameters are wanted.
+    pub(super) fn nothing() -> Self {
+        Observed::Fed { images: 1, fresh: false }
+    }
+}
+
+/// A decoder with the images it is asked about: log p(x, z) of a row is that of its image.
+#[derive(Clone, Debug)]
+pub struct LatentModel {
+    /// The number of latent variables.
+    pub latent: usize,
+    /// The number of pixels.
+    pub pixels: usize,
+    /// From latent variables to the log odds of pixels.
+    pub decoder: Arc<dyn Network>,
+    /// The images.
+    pub observed: Observed,
+}
+
+impl LatentModel {
+    /// The log odds of every pixel: `[rows, pixels]`.
+    pub fn log_odds<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        self.decoder.apply(scope, &[("z", z)], self.pixels, 1.0)
+    }
+
+    fn images<'g>(&self, scope: &Scope<'g>) -> Expr<'g> {
+        let graph = scope.graph();
+        match &self.observed {
+            Observed::Given(rows) => scope.shared("data", || graph.literal(rows.clone())),
+            Observed::Fed { images, fresh } => scope.shared("data", || {
+                let all = graph.input(IMAGES, self.dtype(), [*images, self.pixels]);
+                let rows = graph.input(ROWS, DType::I32, scope.rows());
+                let grey = all.take(0, rows);
+                if *fresh { scope.uniform([scope.rows(), self.pixels]).lt(grey) } else { grey }
+            }),
+        }
+    }
+}
+
+impl Target for LatentModel {
+    fn dim(&self) -> usize {
+        self.latent
+    }
+
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        let prior = z.square().sum(&[1]) * -0.5 - 0.5 * self.latent as f64 * TAU.ln();
+        self.bernoulli(scope, z) + prior
+    }
+
+    fn log_likelihood<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Option<Expr<'g>> {
+        Some(self.bernoulli(scope, z))
+    }
+
+    fn data<'g>(&self, scope: &Scope<'g>) -> Option<Expr<'g>> {
+        Some(self.images(scope))
+    }
+
+    fn dtype(&self) -> DType {
+        DType::F32
+    }
+}
+
+impl LatentModel {
+    /// log p(x|z): Bernoulli pixels.
+    fn bernoulli<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        let (x, log_odds) = (self.images(scope), self.log_odds(scope, z));
+        // Where accept paths have split the rows, every path has the same images.
+        let paths = z.shape().dims()[0] / x.shape().dims()[0].max(1);
+        let x = if paths > 1 { scope.graph().concat(&vec![x; paths], 0) } else { x };
+        (x * log_odds - log_odds.softplus()).sum(&[1])
+    }
+}

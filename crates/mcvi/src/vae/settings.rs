@@ -1,0 +1,97 @@
+//! How to train a deep model, checked once.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// How the learning rate falls.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decay {
+    /// Not at all.
+    None,
+    /// To nothing over all epochs, along half a cosine.
+    Cosine,
+    /// By a factor whenever the validation bound has not improved for some epochs.
+    Plateau,
+}
+
+/// How to train.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainSettings {
+    /// Most epochs.
+    pub epochs: usize,
+    /// Images for each gradient.
+    pub batch: usize,
+    /// The learning rate of Adam to begin with.
+    pub rate: f64,
+    /// The rate of step sizes, masses and momentum distributions, relative to the others.
+    pub chain_rate: f64,
+    /// How the rate falls.
+    pub decay: Decay,
+    /// Epochs without a better validation bound before the rate falls, with [`Decay::Plateau`].
+    pub patience: usize,
+    /// The factor by which it falls then.
+    pub factor: f64,
+    /// Epochs without a better validation bound after which training ends.
+    pub stop: usize,
+    /// Epochs over which the divergence from the prior is given its full weight.
+    pub warm_up: f64,
+    /// Epochs over which weights are averaged; validation, and everything after training, uses the average.
+    pub average: f64,
+    /// Clip gradients at this multiple of their usual size.
+    pub clip: f64,
+    /// Draw pixels anew from grey values every time.
+    pub fresh: bool,
+    /// The seed of weights, noise and the order of images.
+    pub seed: u64,
+}
+
+impl Default for TrainSettings {
+    fn default() -> Self {
+        TrainSettings {
+            epochs: 100,
+            batch: 100,
+            rate: 1e-3,
+            chain_rate: 5.0,
+            decay: Decay::Cosine,
+            patience: 10,
+            factor: 0.5,
+            stop: 50,
+            warm_up: 10.0,
+            average: 2.0,
+            clip: 10.0,
+            fresh: false,
+            seed: 1,
+        }
+    }
+}
+
+impl TrainSettings {
+    /// The first thing wrong with them.
+    pub fn check(&self, images: usize) -> Result<()> {
+        for (what, x) in [("rate", self.rate), ("rate of the chain", self.chain_rate), ("clipping", self.clip)] {
+            if !(x > 0.0 && x.is_finite()) {
+                return Err(Error::Setting { what, why: format!("{x} is not a positive number") });
+            }
+        }
+        for (what, x) in [("warm-up", self.warm_up), ("averaging", self.average)] {
+            if !(x >= 0.0 && x.is_finite()) {
+                return Err(Error::Setting { what, why: format!("{x} epochs cannot be") });
+            }
+        }
+        for (what, n) in [("epochs", self.epochs), ("patience", self.patience), ("early stopping", self.stop)] {
+            if n == 0 {
+                return Err(Error::Setting { what, why: "at least one epoch is needed".to_owned() });
+            }
+        }
+        if !(self.factor > 0.0 && self.factor < 1.0) {
+            let why = format!("the factor by which the rate falls must lie between 0 and 1; got {}", self.factor);
+            return Err(Error::Setting { what: "decay", why });
+        }
+        if self.batch == 0 || self.batch > images {
+            let why = format!("{} is not between 1 and {images}, the number of training images", self.batch);
+            return Err(Error::Setting { what: "batch", why });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! Algorithm 2 over minibatches: decoder, inference network and chain learned together, epoch by epoch.
+//!
+//! The loop's state is [`Progress`] and the optimiser's; both are in a [`Checkpoint`], so that training goes on from one
+//! bit for bit. Noise depends on the step alone and the order of images on the epoch alone.
+
+use super::architecture::Architecture;
+use super::checkpoint::{Checkpoint, Deep};
+use super::evaluate::Evaluator;
+use super::model::{IMAGES, Observed, ROWS};
+use super::settings::{Decay, TrainSettings};
+use crate::approximation::Approximation;
+use crate::data::order;
+use crate::diagnostics::mean;
+use crate::error::{Error, Result};
+use crate::fit::{Objective, Optimiser, Settings, Training, WARMTH};
+use crate::params::Params;
+use mcvi_expr::Array;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+
+/// Steps between looks at the clock.
+const CHUNK: usize = 50;
+/// Draws are judged with another seed than the one they were trained with.
+const JUDGES: u64 = 0x5EED_0A11_DA7E;
+/// Images by which the activity of latent variables is judged.
+const JUDGED: usize = 1000;
+/// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this.
+const ACTIVE: f64 = 0.01;
+/// Under what names averages are kept in a checkpoint.
+const AVERAGE: &str = "average.";
+/// A step size below which a chain no longer moves.
+const VANISHED: f64 = 0.01;
+/// An improvement of the validation bound, in nats, that counts.
+const WORTH: f64 = 0.01;
+
+/// What an epoch came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Which, from 1 on.
+    pub epoch: usize,
+    /// The mean bound over its steps, at the weights of each step.
+    pub train_bound: f64,
+    /// The bound of the validation images, with averaged weights.
+    pub valid_bound: f64,
+    /// Its standard error over images.
+    pub valid_se: f64,
+    /// The learning rate at its end.
+    pub rate: f64,
+    /// The weight of the divergence from the prior at its end.
+    pub warmth: f64,
+    /// Latent variables in use.
+    pub active: usize,
+    /// The step size of each Hamiltonian step.
+    pub step_sizes: Vec<f64>,
+    /// Draws whose bound was not finite.
+    pub diverged: usize,
+    /// Steps not taken, because the gradient was not finite.
+    pub skipped: usize,
+}
+
+/// How far training is: the part of its state that is not arrays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The epochs so far.
+    pub epochs: Vec<EpochReport>,
+    /// The best of them by the validation bound.
+    pub best: Option<usize>,
+    /// How often the rate has been lowered, and in which epoch last.
+    pub lowered: usize,
+    /// The epoch after which patience began to count.
+    pub waiting_since: usize,
+    /// Whether the validation bound has not improved for so long that training is over.
+    pub stopped: bool,
+}
+
+impl Progress {
+    /// The best epoch.
+    pub fn best(&self) -> Option<&EpochReport> {
+        self.best.and_then(|epoch| self.epochs.get(epoch - 1))
+    }
+}
+
+/// What an observer sees within an epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// The epoch, from 1 on.
+    pub epoch: usize,
+    /// Steps taken of it.
+    pub step: usize,
+    /// Steps it has.
+    pub steps: usize,
+    /// The mean bound of the steps since the last tick.
+    pub bound: f64,
+}
+
+/// A model in training.
+pub struct Trainer {
+    approximation: Approximation,
+    architecture: Architecture,
+    settings: TrainSettings,
+    training: Training,
+    /// The weights averaged over the last epochs.
+    average: Params,
+    validation: Evaluator,
+    progress: Progress,
+    images: usize,
+    data: String,
+}
+
+impl Trainer {
+    /// Begin. Images are rows of pixels; `data` names them, so that a checkpoint goes on with the same ones only.
+    pub fn new(
+        architecture: &Architecture,
+        settings: &TrainSettings,
+        (train, valid, data): (&Array, &Array, &str),
+        threads: usize,
+    ) -> Result<Self> {
+        let images = train.shape().dims()[0];
+        settings.check(images)?;
+        let deep = Deep::new(architecture.clone(), settings.seed)?;
+        let observed = Observed::Fed { images, fresh: settings.fresh };
+        let approximation = architecture.approximation(deep.params.clone(), observed, settings.seed)?;
+        let mut training = Training::new(
+            &approximation,
+            &Settings {
+                objective: Objective::Warmed,
+                warm_start: false,
+                draws: settings.batch,
+                optimiser: Optimiser::default(),
+                rate: settings.rate,
+                transition_rate: settings.chain_rate,
+                clip: settings.clip,
+                average: false,
+                seed: settings.seed,
+                threads,
+                ..Settings::default()
+            },
+        )?;
+        training.write(IMAGES, train)?;
+        let validation = Evaluator::new(&deep, valid, settings.fresh, settings.seed ^ JUDGES, threads)?;
+        Ok(Trainer {
+            approximation,
+            architecture: architecture.clone(),
+            settings: settings.clone(),
+            training,
+            average: deep.params,
+            validation,
+            progress: Progress::default(),
+            images,
+            data: data.to_owned(),
+        })
+    }
+
+    /// Go on from a checkpoint, with the images it was made with.
+    pub fn resume(checkpoint: &Checkpoint, images: (&Array, &Array, &str), threads: usize) -> Result<Self> {
+        if checkpoint.data != images.2 {
+            let why = "the images are not those this model was trained with so far".to_owned();
+            return Err(Error::Setting { what: "data", why });
+        }
+        let mut made = Trainer::new(&checkpoint.architecture, &checkpoint.settings, images, threads)?;
+        made.training.restore(&made.approximation, &checkpoint.state)?;
+        for (name, value) in &checkpoint.state {
+            if let Some(name) = name.strip_prefix(AVERAGE) {
+                made.average.set(name, value.clone())?;
+            }
+        }
+        made.progress = checkpoint.progress.clone();
+        Ok(made)
+    }
+
+    /// Everything there is to go on from.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
+        let mut state = self.training.state()?;
+        state.extend(self.average.iter().map(|(name, p)| (format!("{AVERAGE}{name}"), p.value.clone())));
+        Ok(Checkpoint {
+            architecture: self.architecture.clone(),
+            settings: self.settings.clone(),
+            data: self.data.clone(),
+            progress: self.progress.clone(),
+            state,
+        })
+    }
+
+    /// The model with averaged weights.
+    pub fn model(&self) -> Deep {
+        Deep { architecture: self.architecture.clone(), params: self.average.clone() }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn is_over(&self) -> bool {
+        self.progress.stopped || self.progress.epochs.len() >= self.settings.epochs
+    }
+
+    /// Steps of an epoch. Images that do not fill a batch wait for another epoch's order.
+    pub fn steps(&self) -> usize {
+        self.images / self.settings.batch
+    }
+
+    /// Where the time of a step goes; see [`Training::profile`].
+    pub fn training(&mut self) -> &mut Training {
+        &mut self.training
+    }
+
+    /// One epoch. Where the observer breaks it off nothing is reported, and what was done since the last checkpoint is
+    /// lost.
+    pub fn epoch(&mut self, mut observe: impl FnMut(&Tick) -> ControlFlow<()>) -> Result<Option<&EpochReport>> {
+        let (epoch, steps) = (self.progress.epochs.len() + 1, self.steps());
+        let order = order(self.settings.seed, epoch as u64, self.images);
+        let (mut bounds, mut diverged, mut skipped) = (vec![], 0, 0);
+        let mut done = 0;
+        while done < steps {
+            let n = CHUNK.min(steps - done);
+            let progress = self.some_steps(&order, epoch, done, n)?;
+            done += n;
+            diverged += progress.diverged;
+            skipped += progress.skipped;
+            if 2 * progress.skipped > n {
+                return Err(self.lost(&order, epoch, done - n, progress.first_skipped.unwrap_or(0)));
+            }
+            let tick = Tick { epoch, step: done, steps, bound: mean(&progress.bounds).value };
+            bounds.extend(progress.bounds);
+            if observe(&tick).is_break() {
+                return Ok(None);
+            }
+        }
+        let report = self.judge(epoch, mean(&bounds).value, diverged, skipped)?;
+        self.learn_from(&report);
+        self.progress.epochs.push(report);
+        Ok(self.progress.epochs.last())
+    }
+
+    /// Steps `done` to `done + n` of an epoch.
+    fn some_steps(&mut self, order: &[i32], epoch: usize, done: usize, n: usize) -> Result<crate::fit::Progress> {
+        let (batch, first) = (self.settings.batch, (epoch - 1) * self.steps() + done);
+        let rows = Array::new([n, batch], order[done * batch..(done + n) * batch].to_vec())?;
+        let warmth = Array::new(n, (0..n).map(|i| self.warmth(first + i) as f32).collect::<Vec<_>>())?;
+        let rates: Vec<f64> = (0..n).map(|i| self.rate(first + i)).collect();
+        let rate = |t: usize| rates[t - first];
+        let progress = self.training.run_with(n, rate, &[], &[(ROWS, &rows), (WARMTH, &warmth)])?;
+        // The mean of all weights to begin with, leaning towards the last, then one that forgets.
+        let (n, first) = (n as f64, first as f64);
+        let horizon = (self.settings.average * self.steps() as f64).max(n);
+        let share = (4.0 * n / (first + 4.0 * n)).max(n / horizon);
+        self.average.approach(&self.training.params(&self.average)?, share)?;
+        Ok(progress)
+    }
+
+    /// The learning rate of a step, counted from the first of all.
+    fn rate(&self, step: usize) -> f64 {
+        let TrainSettings { rate, factor, epochs, .. } = self.settings;
+        match self.settings.decay {
+            Decay::None => rate,
+            Decay::Plateau => rate * factor.powi(self.progress.lowered as i32),
+            Decay::Cosine => {
+                let share = step as f64 / (epochs * self.steps()) as f64;
+                rate * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+            }
+        }
+    }
+
+    /// The weight of the divergence from the prior in a step, counted from the first of all.
+    fn warmth(&self, step: usize) -> f64 {
+        let over = self.settings.warm_up * self.steps() as f64;
+        if over > 0.0 { ((step + 1) as f64 / over).min(1.0) } else { 1.0 }
+    }
+
+    fn judge(&mut self, epoch: usize, train_bound: f64, diverged: usize, skipped: usize) -> Result<EpochReport> {
+        self.validation.set(&self.average)?;
+        self.validation.rewind();
+        let all: Vec<i32> = (0..self.validation.images() as i32).collect();
+        let valid = mean(&self.validation.bounds(&all)?);
+        let activity = self.validation.activity(&all[..JUDGED.min(all.len())])?;
+        let step_sizes = self.average.iter().filter(|(name, _)| name.ends_with("log_step"));
+        let last = epoch * self.steps() - 1;
+        Ok(EpochReport {
+            epoch,
+            train_bound,
+            valid_bound: valid.value,
+            valid_se: valid.se,
+            rate: self.rate(last),
+            warmth: self.warmth(last),
+            active: activity.iter().filter(|a| **a > ACTIVE).count(),
+            step_sizes: step_sizes.map(|(_, p)| p.value.to_f64()[0].exp()).collect(),
+            diverged,
+            skipped,
+        })
+    }
+
+    /// Lower the rate, or stop, where the validation bound no longer improves.
+    fn learn_from(&mut self, report: &EpochReport) {
+        let progress = &mut self.progress;
+        let best = progress.best().map_or(f64::NEG_INFINITY, |best| best.valid_bound);
+        if report.valid_bound > best {
+            progress.best = Some(report.epoch);
+        }
+        if report.valid_bound > best + WORTH || report.warmth < 1.0 {
+            progress.waiting_since = report.epoch;
+        }
+        let waited = report.epoch - progress.waiting_since;
+        if waited >= self.settings.stop {
+            progress.stopped = true;
+        } else if waited > 0 && waited.is_multiple_of(self.settings.patience) && self.settings.decay == Decay::Plateau {
+            progress.lowered += 1;
+        }
+    }
+
+    /// What looks wrong with the last epoch, in words.
+    pub fn warnings(&self) -> Vec<String> {
+        let Some(last) = self.progress.epochs.last() else { return vec![] };
+        let mut warnings = vec![];
+        if last.warmth == 1.0 && 10 * last.active < self.architecture.latent {
+            warnings.push(format!(
+                "only {} of {} latent variables are in use; a longer warm-up or a lower rate keeps more of them",
+                last.active, self.architecture.latent
+            ));
+        }
+        if let Some(i) = last.step_sizes.iter().position(|s| *s < VANISHED) {
+            warnings.push(format!(
+                "the step size of Hamiltonian step {} has shrunk to {:.1e}, so that the chain hardly moves; a higher \
+                 rate of the chain, or an inverse model that also sees the gradient, keeps it going",
+                i + 1,
+                last.step_sizes[i]
+            ));
+        }
+        if last.diverged > 0 {
+            warnings.push(format!("{} draws of epoch {} had no finite bound", last.diverged, last.epoch));
+        }
+        warnings
+    }
+
+    /// Training cannot go on: say where it broke.
+    fn lost(&mut self, order: &[i32], epoch: usize, done: usize, skipped: usize) -> Error {
+        let (batch, step) = (self.settings.batch, done + skipped);
+        let warmth = self.warmth((epoch - 1) * self.steps() + step) as f32;
+        let rows = Array::new(batch, order[step * batch..(step + 1) * batch].to_vec());
+        let warmth = Array::new((), vec![warmth]);
+        let place = match (rows, warmth) {
+            (Ok(rows), Ok(warmth)) => {
+                let inputs = [(ROWS, &rows), (WARMTH, &warmth)];
+                let steps = (epoch - 1) * self.steps() + step;
+                self.training.first_not_finite(&self.approximation, steps as u64, &inputs)
+            }
+            (Err(e), _) | (_, Err(e)) => Err(e.into()),
+        };
+        let place = place.ok().flatten().unwrap_or_else(|| "the gradient".to_owned());
+        let why = format!(
+            "in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite; try a lower rate, a \
+             smaller first step size or stronger clipping. The last checkpoint is intact",
+            step + 1
+        );
+        Error::Fit { why }
+    }
+}
