@@ -1,10 +1,11 @@
-//! Where results go: the terminal or JSON, and a folder of figures.
+//! What every subcommand of `mcvi paper` takes and leaves: text or JSON, and a folder of figures.
 
+use crate::store::folder::Folder;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::Value;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options every subcommand takes.
 #[derive(Args, Clone)]
@@ -36,11 +37,7 @@ impl Common {
             (None, true) => return Ok(None),
             (None, false) => PathBuf::from("mcvi-out"),
         };
-        let cannot = || format!("cannot write to the folder {}; choose another with --out", path.display());
-        std::fs::create_dir_all(&path).with_context(cannot)?;
-        let probe = path.join(format!(".mcvi-{}", std::process::id()));
-        std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).with_context(cannot)?;
-        Ok(Some(Folder { path, written: vec![] }))
+        Folder::new(path).map(Some)
     }
 
     /// Print the result, as JSON or as text, and say what files were written.
@@ -48,7 +45,7 @@ impl Common {
         let written = match folder {
             Some(mut folder) => {
                 folder.json("results.json", result)?;
-                folder.written
+                folder.written()
             }
             None => vec![],
         };
@@ -67,30 +64,6 @@ impl Common {
     }
 }
 
-/// A folder of results.
-pub struct Folder {
-    path: PathBuf,
-    written: Vec<PathBuf>,
-}
-
-impl Folder {
-    /// Save a figure as SVG and PNG.
-    pub fn figure(&mut self, name: &str, figure: &crate::plot::Figure) -> Result<()> {
-        let stem = self.path.join(name);
-        figure.save(&stem).with_context(|| format!("cannot write {}", stem.display()))?;
-        self.written.extend(["svg", "png"].map(|e| self.path.join(format!("{name}.{e}"))));
-        Ok(())
-    }
-
-    fn json(&mut self, name: &str, value: &Value) -> Result<()> {
-        let path = self.path.join(name);
-        replace(&path, format!("{value:#}\n").as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        self.written.push(path);
-        Ok(())
-    }
-}
-
 /// Print what a command has to say.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
@@ -99,10 +72,4 @@ pub fn print(text: &str) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot print the result"),
     }
-}
-
-/// Replace a file in one go.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path))
 }

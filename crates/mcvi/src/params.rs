@@ -79,6 +79,19 @@ impl Params {
         Ok(())
     }
 
+    /// Give a parameter other scales.
+    pub(crate) fn set_scale(&mut self, name: &str, scale: &[f64]) -> Result<()> {
+        let Some((_, param)) = self.entries.iter_mut().find(|(n, _)| n == name) else {
+            return Err(self.unknown(name));
+        };
+        if param.scale.len() != scale.len() {
+            let why = format!("`{name}` has {} scales, {} are given", param.scale.len(), scale.len());
+            return Err(Error::Params { why });
+        }
+        param.scale = scale.to_vec();
+        Ok(())
+    }
+
     /// Move every learned parameter so far towards the value it has in `other`: a step of an average.
     pub fn approach(&mut self, other: &Params, share: f64) -> Result<()> {
         for (name, param) in self.entries.iter_mut().filter(|(_, p)| p.learned) {

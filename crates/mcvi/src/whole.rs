@@ -1,7 +1,7 @@
 //! Files that are written whole or not at all.
 
 use std::fs::File;
-use std::io::{Result, Write};
+use std::io::{BufWriter, Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,15 +11,21 @@ static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 /// Write a file, or replace it, in one go: whoever looks, also after a crash or a power cut, finds the old content or
 /// all of the new, never a part.
 pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    write_whole_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for content that is written piece by piece.
+pub fn write_whole_with(path: impl AsRef<Path>, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let path = path.as_ref();
     // A name of its own for every write, also where threads or processes write the same file at the same time.
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}-{}.tmp", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
     let temporary = PathBuf::from(temporary);
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
+    let written = File::create(&temporary).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
         // Without this the new name may be on the disk before the new content.
-        file.sync_all()
+        file.into_inner()?.sync_all()
     });
     written.and_then(|()| std::fs::rename(&temporary, path)).inspect_err(|_| {
         // What went wrong is what to report, not that cleaning up failed too.

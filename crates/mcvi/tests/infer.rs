@@ -1,6 +1,6 @@
 //! One call to infer: its verdicts are right where the answer is known, and how it ends is said.
 
-use mcvi::infer::{ChainChoice, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
+use mcvi::infer::{ChainChoice, Ended, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
 use mcvi::model::{Model, normal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
 use mcvi::{Error, log_density, posteriors, target};
@@ -170,6 +170,36 @@ fn a_mixture_fitted_in_one_mode_is_not_to_be_trusted() {
         assert!(mode.start.center.iter().all(|c| (c - place).abs() < 1e-3), "{mode:?}");
     }
     assert!((posterior.modes[0].laplace - 0.7f64.ln()).abs() < 1e-3, "{:?}", posterior.modes[0]);
+    for (mode, share) in posterior.modes.iter().zip([0.7f64, 0.3]) {
+        let bound = mode.judgement.as_ref().expect("compared").bound;
+        assert!(
+            (bound.value - share.ln()).abs() < 0.01 + 4.0 * bound.se && (mode.share - share).abs() < 0.01,
+            "{mode:?}"
+        );
+    }
+    assert!(said.contains("mode 2 at (−4.00, −4.00): log p(x) ≥ −1.20"), "{said}");
+}
+
+#[test]
+fn modes_are_told_apart_by_their_bounds_not_by_their_heights() {
+    // Two places as high as each other and of the same curvature: a normal, and a Student t that holds more mass.
+    let both = target(1, |_, z| {
+        let z = z.sum(&[1]);
+        let normal = (z + 6.0).square() * -0.5;
+        let student = ((z - 6.0).square() * (1.0 / 3.0) + 1.0).ln() * -1.5;
+        let top = normal.max(student);
+        ((normal - top).exp() + (student - top).exp()).ln() + top
+    });
+    let request = request(ChainChoice::None, 1);
+    let posterior = infer_quietly(both, &request).expect("a posterior");
+    assert_eq!(posterior.modes.len(), 2, "{:?}", posterior.modes);
+    let [wide, narrow] = [&posterior.modes[0], &posterior.modes[1]];
+    assert!((wide.start.center[0] - 6.0).abs() < 0.1 && wide.share > narrow.share, "{:?}", posterior.modes);
+    assert_eq!(wide.starts + narrow.starts, 8);
+    assert_eq!(posterior.verdict.kind, VerdictKind::DoNotTrust);
+    // One mode is fitted once, by the fit itself.
+    let banana = fitted("banana", ChainChoice::None, 1);
+    assert!(banana.modes.len() == 1 && banana.modes[0].judgement.is_none() && banana.modes[0].share == 1.0);
 }
 
 #[test]
@@ -192,12 +222,12 @@ fn interrupted_fits_deliver_what_there_is_and_say_so() {
         ControlFlow::Break(())
     });
     let posterior = posterior.expect("what there is");
-    assert!(posterior.interrupted && looks == 1 && posterior.attempts.len() == 1);
+    assert!(posterior.ended == Ended::Interrupted && looks == 1 && posterior.attempts.len() == 1);
     assert!(posterior.draws.z.len() >= 50_000 && posterior.judgement.bound.value.is_finite());
     let said = posterior.verdict.reasons.join("; ");
     assert!(said.contains("interrupted"), "{said}");
     let finished = fitted("banana", ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, 1);
-    assert!(!finished.interrupted && !finished.verdict.reasons.join("; ").contains("interrupted"));
+    assert!(finished.ended == Ended::Finished && !finished.verdict.reasons.join("; ").contains("interrupted"));
 }
 
 #[test]

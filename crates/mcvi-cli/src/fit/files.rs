@@ -2,17 +2,22 @@
 
 use super::problem::Problem;
 use super::result::{Outcome, table};
-use crate::mistake::Mistake;
+use super::settings::{self, Saved};
+use crate::number::{fixed, with_error};
 use crate::report::{self, Page, ParameterRow, Section};
 use crate::store::zarr::{Group, Values, Variable};
 use crate::store::{arrow, csv, zarr};
 use anyhow::{Context, Result};
 use mcvi::Approximation;
-use mcvi::infer::{Request, Shape};
+use mcvi::infer::{Mode, Request};
 use mcvi::model::Quantity;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
+/// The fit, to be drawn from.
+const FIT: &str = "fit.safetensors";
+/// Where the fit stood, to be gone on from.
+pub const STATE: &str = "state.safetensors";
 /// Prior draws kept beside the posterior's.
 const PRIOR: usize = 1000;
 
@@ -23,60 +28,24 @@ pub fn write(folder: &Path, outcome: &Outcome, problem: &Problem, request: &Requ
         std::fs::write(folder.join(name), format!("{value:#}\n")).with_context(|| format!("cannot write {name}"))
     };
     json("summary.json", summary)?;
-    json("settings.json", &settings(outcome, problem, request))?;
+    json("settings.json", &settings::write(outcome, problem, request))?;
     let columns = table(&outcome.written, &p.draws, outcome.count);
     csv::write(&folder.join("draws.csv"), &columns).context("cannot write draws.csv")?;
     arrow::write(&folder.join("draws.arrow"), &columns).context("cannot write draws.arrow")?;
-    p.approximation.save(folder.join("fit.safetensors"))?;
+    p.approximation.save(folder.join(FIT))?;
+    p.checkpoint.save(folder.join(STATE))?;
     zarr::write(&folder.join("arviz.zarr"), &groups(outcome, problem, request)?).context("cannot write arviz.zarr")?;
     let page = report::render(&page(outcome, problem)?);
     std::fs::write(folder.join("report.html"), page).context("cannot write report.html")
 }
 
-/// All that is needed to repeat or to continue.
-fn settings(outcome: &Outcome, problem: &Problem, request: &Request) -> Value {
-    let (s, shape) = (&request.settings, outcome.posterior.shape);
-    json!({
-        "mcvi": env!("CARGO_PKG_VERSION"),
-        "model": problem.name,
-        "data": problem.source.as_ref().map(|s| s.0.display().to_string()),
-        "target": problem.source.as_ref().map(|s| s.1.clone()),
-        "chain": {
-            "steps": shape.steps, "leapfrogs": shape.leapfrogs, "hidden": shape.hidden,
-            "full_covariance": shape.full_covariance,
-        },
-        "asked": format!("{:?}", request.chain),
-        "starts": request.starts,
-        "draws_judged": outcome.posterior.draws.z.len(),
-        "draws_per_gradient": s.draws,
-        "optimiser": format!("{:?}", s.optimiser),
-        "rate": s.rate,
-        "transition_rate": s.transition_rate,
-        "schedule": format!("{:?}", s.schedule),
-        "clip": s.clip,
-        "iterations": s.iterations,
-        "tolerance": s.tolerance,
-        "seed": s.seed,
-    })
-}
-
 /// The model and the fit of a folder written before.
-pub fn load(folder: &Path) -> Result<(Problem, Approximation, Shape)> {
-    let path = folder.join("settings.json");
-    let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
-    let text = std::fs::read_to_string(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
-    let settings: Value = serde_json::from_str(&text).map_err(|e| bad(format!("settings.json: {e}")))?;
-    let name = settings["model"].as_str().ok_or_else(|| bad("settings.json names no model".to_owned()))?;
-    let problem = Problem::new(name, settings["data"].as_str().map(Path::new), settings["target"].as_str())?;
-    let number = |key: &str| settings["chain"][key].as_u64().map(|n| n as usize);
-    let (Some(steps), Some(leapfrogs), Some(hidden)) = (number("steps"), number("leapfrogs"), number("hidden")) else {
-        return Err(bad("settings.json does not say what chain was fitted".to_owned()).into());
-    };
-    let full_covariance = settings["chain"]["full_covariance"].as_bool().unwrap_or(false);
-    let shape = Shape { steps, leapfrogs, hidden, full_covariance };
+pub fn load(folder: &Path) -> Result<(Problem, Approximation)> {
+    let saved = Saved::open(folder)?;
+    let (problem, shape) = (saved.problem()?, saved.shape()?);
     let chain = shape.chain(mcvi::Target::dim(&problem.model));
-    let approximation = Approximation::load(folder.join("fit.safetensors"), problem.model.clone(), chain)?;
-    Ok((problem, approximation, shape))
+    let approximation = Approximation::load(saved.file(FIT), problem.model.clone(), chain)?;
+    Ok((problem, approximation))
 }
 
 /// A variable with a chain, its draws and its own dimensions.
@@ -156,20 +125,37 @@ fn resample(log_weights: &[f64], seed: u64) -> Vec<usize> {
     picked
 }
 
+/// A mode in words: where it is in the model's own parameters, its bound, its share.
+fn describe(mode: &Mode, problem: &Problem) -> Result<String> {
+    let there = problem.model.constrained(std::slice::from_ref(&mode.start.center))?;
+    let elements = there.parameters.iter().flat_map(|q| q.names().into_iter().zip(q.values.clone()));
+    let mut place: Vec<String> = elements.map(|(name, x)| format!("{name} = {}", fixed(x, 2))).collect();
+    if place.len() > 4 {
+        place.splice(4.., ["…".to_owned()]);
+    }
+    let bound = mode.judgement.as_ref().map_or_else(String::new, |j| format!("; bound {}", with_error(j.bound, 4)));
+    Ok(format!("{}{bound}; {:.1} % of the mass; met from {} starts", place.join(", "), 100.0 * mode.share, mode.starts))
+}
+
 /// The page of the report.
 fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
     let (p, j) = (&outcome.posterior, &outcome.posterior.judgement);
     let mut facts = vec![
-        ("Lower bound on log p(x)".to_owned(), crate::number::with_error(j.bound, 4)),
+        ("Lower bound on log p(x)".to_owned(), with_error(j.bound, 4)),
         ("log p(x) by importance weights".to_owned(), outcome.evidence()),
         ("Pareto k̂".to_owned(), format!("{:.2}", j.pareto_k)),
         ("Effective share of draws".to_owned(), format!("{:.1} %", 100.0 * outcome.share())),
         ("R² of paths".to_owned(), format!("{:.3}", j.r2_path)),
         ("Divergent trajectories".to_owned(), format!("{} of {}", j.diverged, p.draws.z.len())),
         ("Chain".to_owned(), p.shape.name()),
-        ("Iterations, seconds".to_owned(), format!("{}, {:.1}", outcome.iterations(), outcome.seconds)),
+        ("Iterations, seconds".to_owned(), format!("{}, {:.1}", p.iterations, outcome.seconds)),
         ("Summaries".to_owned(), if outcome.reweighted { "reweighted (Pareto-smoothed)" } else { "raw" }.to_owned()),
     ];
+    if p.modes.len() > 1 {
+        for (i, mode) in p.modes.iter().enumerate() {
+            facts.push((format!("Mode {} of {}", i + 1, p.modes.len()), describe(mode, problem)?));
+        }
+    }
     facts.extend(outcome.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
     let parameters = outcome
         .summaries

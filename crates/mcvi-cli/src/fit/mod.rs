@@ -4,6 +4,7 @@ pub mod calibrate;
 mod files;
 mod problem;
 mod result;
+mod settings;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
@@ -11,10 +12,11 @@ use crate::output::print;
 use crate::store::folder::Staging;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use mcvi::infer::{ChainChoice, Request, go_on, infer};
+use mcvi::infer::{Budget, ChainChoice, Checkpoint, Ended, Request, infer_from};
 use mcvi::posteriors;
 use problem::Problem;
 use result::Outcome;
+use settings::Saved;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,13 +33,12 @@ pub struct Options {
     /// For a regression: the column to predict.
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Go on with the fit of this folder, with the same model and chain, for as many iterations again.
-    #[arg(
-        long,
-        value_name = "RUN",
-        conflicts_with_all = ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance"]
-    )]
+    /// Go on with the fit of this folder exactly where it stopped: it ends as if it never had.
+    #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with = "repeat")]
     from: Option<PathBuf>,
+    /// Fit again what this folder holds, with the same settings, from the beginning.
+    #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with_all = ["iterations", "seconds"])]
+    repeat: Option<PathBuf>,
     /// The chain after the Gaussian: chosen by need, none (plain variational inference), or Hamiltonian.
     #[arg(long, value_enum, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
@@ -53,15 +54,18 @@ pub struct Options {
     /// Starts of the search for modes.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     starts: u16,
-    /// Most iterations of each fit.
-    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(1..))]
-    iterations: u64,
+    /// Most iterations, of all fits together. [default: until each has ended by itself or taken 40,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// Most seconds for fitting; drawing and writing come on top. Results then depend on the machine's speed.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
     /// The learning rate to begin with.
     #[arg(long, value_name = "RATE", default_value_t = 0.03)]
     rate: f64,
-    /// Draws to write; the verdict is always from at least 50,000.
-    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    draws: u32,
+    /// Draws to write; the verdict is always from at least 50,000. [default: 4000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    draws: Option<u32>,
     /// Folder for everything the fit leaves; must not be there yet. Without it nothing is written.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -76,6 +80,13 @@ pub struct Options {
     json: bool,
 }
 
+/// What a saved fit has settled.
+const SAVED: [&str; 10] =
+    ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance", "starts", "rate", "seed"];
+
+/// Draws to write unless it is said how many.
+const DRAWS: usize = 4000;
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ChainOption {
     Auto,
@@ -89,8 +100,54 @@ enum CovarianceOption {
     Full,
 }
 
+/// What was meant: what to fit, how, and from where on.
+struct Meant {
+    problem: Problem,
+    request: Request,
+    checkpoint: Checkpoint,
+}
+
 impl Options {
     /// What was typed becomes what was meant.
+    fn resolve(&self) -> Result<Meant> {
+        let saved = self.from.as_deref().or(self.repeat.as_deref()).map(Saved::open).transpose()?;
+        let (problem, mut request, checkpoint) = match &saved {
+            None => {
+                let problem = Problem::new(&self.model, self.data.as_deref(), self.target.as_deref())?;
+                (problem, self.request()?, Checkpoint::default())
+            }
+            Some(run) if self.from.is_some() => {
+                (run.problem()?, run.continued()?, Checkpoint::load(run.file(files::STATE))?)
+            }
+            Some(run) => (run.problem()?, run.repeated()?, Checkpoint::default()),
+        };
+        let given = self.iterations.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        if let Some(most) = given {
+            // A single fit may take them all; of several, each has its own share.
+            if request.chain != ChainChoice::Auto {
+                request.settings.iterations = request.settings.iterations.max(most);
+            }
+            let taken = checkpoint.iterations();
+            if most <= taken {
+                let why =
+                    format!("the fit has taken {taken} iterations; to go on, allow it more than --iterations {most}");
+                return Err(Mistake(why).into());
+            }
+        }
+        request.budget = Budget {
+            iterations: given.or(request.budget.iterations),
+            seconds: self.seconds.or(request.budget.seconds),
+        };
+        if let Some(draws) = self.draws {
+            request.draws = draws as usize;
+        }
+        if let Some(threads) = self.threads {
+            request.settings.threads = threads.into();
+        }
+        Ok(Meant { problem, request, checkpoint })
+    }
+
+    /// The request of a fit from the beginning.
     fn request(&self) -> Result<Request> {
         let sized = self.steps.is_some() || self.leapfrogs.is_some();
         let chain = match self.chain {
@@ -109,15 +166,11 @@ impl Options {
             chain,
             full_covariance: self.covariance.map(|c| c == CovarianceOption::Full),
             starts: self.starts.into(),
-            draws: self.draws as usize,
+            draws: DRAWS,
             ..Request::default()
         };
-        request.settings.iterations = usize::try_from(self.iterations).unwrap_or(usize::MAX);
         request.settings.rate = self.rate;
         request.settings.seed = self.seed;
-        if let Some(threads) = self.threads {
-            request.settings.threads = threads.into();
-        }
         Ok(request)
     }
 }
@@ -125,29 +178,30 @@ impl Options {
 /// Fit, judge, print and write.
 pub fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
-    let request = options.request()?;
-    let (problem, saved) = match &options.from {
-        Some(run) => files::load(run).map(|(problem, approximation, shape)| (problem, Some((approximation, shape))))?,
-        None => (Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?, None),
-    };
+    let Meant { problem, request, checkpoint } = options.resolve()?;
     // Before any work is done.
     let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
     let unfinished = staging.as_ref().map(|s| s.path().to_owned());
-    let watch = watch::Watch::new(request.settings.iterations, unfinished);
+    let watch = watch::Watch::new(request.budget, unfinished);
     let look = |name: &str, look: &mcvi::fit::Look| watch.look(name, look);
-    let posterior = match saved {
-        Some((approximation, shape)) => go_on(approximation, shape, &request, look)?,
-        None => infer(Arc::new(problem.model.clone()), &request, look)?,
-    };
+    let posterior = infer_from(Arc::new(problem.model.clone()), &request, &checkpoint, look)?;
     watch.finish();
+    let (ended, went_on) = (posterior.ended, posterior.iterations > checkpoint.iterations());
     let seconds = begun.elapsed().as_secs_f64();
-    let outcome = Outcome::new(&problem, posterior, options.seed, options.draws as usize, seconds)?;
+    let outcome = Outcome::new(&problem, posterior, request.settings.seed, request.draws, seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
+    if options.from.is_some() && !went_on {
+        text += "\n\nThe fit had ended by itself; there was nothing left to do.";
+    }
     if let Some(staging) = staging {
         files::write(staging.path(), &outcome, &problem, &request, &json)?;
         let folder = staging.commit()?;
-        text += &format!("\n\nWritten to {}: report.html and more.", folder.display());
+        let folder = folder.display();
+        text += &format!("\n\nWritten to {folder}: report.html and more.");
+        if ended != Ended::Finished {
+            text += &format!("\nTo go on where it stopped: mcvi fit --from {folder} --out DIR");
+        }
     }
     print(&if options.json { json.to_string() } else { text })
 }
@@ -171,7 +225,7 @@ pub struct DrawOptions {
 
 /// Draw more from a fit that was saved.
 pub fn draw(options: &DrawOptions) -> Result<()> {
-    let (problem, approximation, _) = files::load(&options.run)?;
+    let (problem, approximation) = files::load(&options.run)?;
     let draws = approximation.draw(options.draws as usize, options.seed)?;
     let columns = result::columns(&problem, &draws)?;
     match &options.out {

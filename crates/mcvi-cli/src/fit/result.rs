@@ -6,7 +6,7 @@ use crate::store::Column;
 use anyhow::Result;
 use mcvi::Draws;
 use mcvi::diagnostics::{LogMean, Mean};
-use mcvi::infer::{Posterior, Summary, VerdictKind, Weights, summarise};
+use mcvi::infer::{Ended, Posterior, Summary, VerdictKind, Weights, summarise};
 use mcvi::model::{Quantities, Quantity};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -60,11 +60,6 @@ impl Outcome {
         })
     }
 
-    /// Iterations of all fits.
-    pub fn iterations(&self) -> usize {
-        self.posterior.attempts.iter().map(|a| a.report.iterations).sum()
-    }
-
     /// The share of draws that the weights leave.
     pub fn share(&self) -> f64 {
         self.posterior.judgement.effective / self.posterior.draws.z.len() as f64
@@ -108,8 +103,8 @@ impl Outcome {
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
             "summaries": if self.reweighted { "reweighted" } else { "raw" },
-            "interrupted": self.posterior.interrupted,
-            "iterations": self.iterations(),
+            "interrupted": self.posterior.ended == Ended::Interrupted,
+            "iterations": self.posterior.iterations,
             "seconds": n(self.seconds),
             "parameters": parameters,
         })
@@ -143,9 +138,13 @@ impl Outcome {
             text,
             "{}, {} iterations, {:.1} s{}",
             self.posterior.shape.name(),
-            self.iterations(),
+            self.posterior.iterations,
             self.seconds,
-            if self.posterior.interrupted { ", interrupted" } else { "" }
+            match self.posterior.ended {
+                Ended::Finished => "",
+                Ended::Budget => ", stopped by the budget",
+                Ended::Interrupted => ", interrupted",
+            }
         );
         let kind = if self.reweighted { "reweighted" } else { "raw" };
         let width = self.summaries.iter().take(SHOWN).map(|(n, _)| n.chars().count()).max().unwrap_or(4).max(4);
@@ -183,7 +182,8 @@ fn short(x: f64) -> String {
     text.replace('-', "−")
 }
 
-/// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p.
+/// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p, as
+/// `log_weight` and `log_p` unless a parameter is called that: then with an underscore behind.
 pub fn columns(problem: &Problem, draws: &Draws) -> Result<Vec<Column>> {
     Ok(table(&problem.model.constrained(&draws.z)?, draws, draws.z.len()))
 }
@@ -194,7 +194,29 @@ pub fn table(quantities: &Quantities, draws: &Draws, count: usize) -> Vec<Column
         |q: &Quantity| q.names().into_iter().enumerate().map(|(i, name)| (name, q.column(i))).collect::<Vec<_>>();
     let mut columns: Vec<Column> =
         quantities.parameters.iter().chain(&quantities.generated).flat_map(elements).collect();
-    columns.push(("log_weight".to_owned(), draws.log_weights[..count].to_vec()));
-    columns.push(("log_p".to_owned(), draws.log_p[..count].to_vec()));
+    for (name, values) in [("log_weight", &draws.log_weights), ("log_p", &draws.log_p)] {
+        // A parameter may have that name already, and keeps it.
+        let mut name = name.to_owned();
+        while columns.iter().any(|(taken, _)| *taken == name) {
+            name.push('_');
+        }
+        columns.push((name, values[..count].to_vec()));
+    }
     columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_names_of_their_own() {
+        let q = |name: &str| Quantity { name: name.to_owned(), shape: vec![], values: vec![1.0] };
+        let quantities = Quantities { parameters: vec![q("log_p"), q("a"), q("log_p_")], ..Quantities::default() };
+        let one = mcvi::posteriors::ALL[0].model().expect("a model");
+        let draws = mcvi::Approximation::new(one, mcvi::Chain::new(mcvi::density::Gaussian::diagonal()));
+        let draws = draws.and_then(|a| a.draw(1, 1)).expect("a draw");
+        let names: Vec<String> = table(&quantities, &draws, 1).into_iter().map(|c| c.0).collect();
+        assert_eq!(names, ["log_p", "a", "log_p_", "log_weight", "log_p__"]);
+    }
 }

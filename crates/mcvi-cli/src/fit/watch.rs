@@ -3,33 +3,42 @@
 use crate::watch::Interrupts;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcvi::fit::Look;
+use mcvi::infer::Budget;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shows how a fit is going, and ends it when asked to.
 pub struct Watch {
     bar: ProgressBar,
     interrupts: Interrupts,
+    budget: Budget,
+    begun: Instant,
 }
+
+/// Marks on the bar.
+const MARKS: u64 = 10_000;
 
 impl Watch {
     /// `unfinished` is a folder to remove where a second Ctrl-C ends everything.
-    pub fn new(iterations: usize, unfinished: Option<PathBuf>) -> Self {
-        let bar = ProgressBar::new(iterations as u64);
+    pub fn new(budget: Budget, unfinished: Option<PathBuf>) -> Self {
+        let bar = ProgressBar::new(MARKS);
         let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let interrupts = Interrupts::new(unfinished);
-        Watch { bar, interrupts }
+        Watch { bar, interrupts, budget, begun: Instant::now() }
     }
 
     pub fn look(&self, name: &str, look: &Look) -> ControlFlow<()> {
-        if look.iteration < self.bar.position() as usize {
+        // Of this fit's iterations, or of the time, whichever is nearer to its end.
+        let most = self.budget.iterations.map_or(look.iterations, |most| most.min(look.iterations));
+        let time = self.budget.seconds.map_or(0.0, |s| self.begun.elapsed().as_secs_f64() / s);
+        let at = ((look.iteration as f64 / most as f64).max(time).min(1.0) * MARKS as f64) as u64;
+        if at < self.bar.position() {
             self.bar.reset();
         }
-        self.bar.set_length(look.iterations as u64);
-        self.bar.set_position(look.iteration as u64);
+        self.bar.set_position(at);
         let speed = look.iteration as f64 / look.seconds.max(1e-9);
         self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {name}", look.bound, look.se));
         if self.interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

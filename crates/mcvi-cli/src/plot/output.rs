@@ -1,6 +1,5 @@
 //! Rendering of SVG to PNG with an embedded font, and writing of whole files.
 
-use std::fs;
 use std::io::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -35,18 +34,9 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     pixmap.encode_png().map_err(Error::other)
 }
 
-/// Writes `path.extension`: a temporary file beside it takes its place once complete.
+/// Writes `path.extension`, whole or not at all.
 pub fn write(path: &Path, extension: &str, content: &[u8]) -> Result<()> {
-    let named = |end: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        name
-    };
-    let temporary = named(&format!(".{}.{extension}.tmp", std::process::id()));
-    let written = fs::write(&temporary, content);
-    let written = written.and_then(|()| fs::rename(&temporary, named(&format!(".{extension}"))));
-    written.inspect_err(|_| {
-        // What made writing fail is what to report.
-        let _ = fs::remove_file(&temporary);
-    })
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{extension}"));
+    mcvi::write_whole(name, content)
 }

@@ -2,16 +2,13 @@
 
 use super::{Column, rows};
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{BufWriter, Result, Write};
+use std::io::{Result, Write};
 use std::path::Path;
 
-/// Write a table: a line of names, then a line for each row. Values that are not finite are `NaN`, `inf` and `-inf`,
+/// Write a table, whole or not at all: a line of names, then a line for each row. Values that are not finite are `NaN`, `inf` and `-inf`,
 /// which pandas, polars and R all read.
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    write_to(&mut out, columns)?;
-    out.flush()
+    mcvi::write_whole_with(path, |out| write_to(out, columns))
 }
 
 /// Write a table to any place.

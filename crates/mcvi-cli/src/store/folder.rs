@@ -1,6 +1,11 @@
-//! An output folder that is whole or not there: results gather under a hidden name and take the final one at the end.
+//! Folders of results: a new one that is whole or not there ([`Staging`]: results gather under a hidden name and take the
+//! final one at the end), or one that may hold others already and gets files that are each whole ([`Folder`]).
+//!
+//! What has its final name is on the disk, also after a power cut.
 
+use crate::plot::Figure;
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -58,6 +63,7 @@ impl Staging {
     /// hours of work may be in it.
     pub fn commit(mut self) -> Result<PathBuf> {
         self.keep = true;
+        sync(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
         let renamed = fs::rename(&self.folder, &self.target).or_else(|error| {
             // Not every system replaces an empty folder; a full one is never removed.
             match fs::remove_dir(&self.target) {
@@ -68,6 +74,8 @@ impl Staging {
         let (folder, target) = (self.folder.display(), self.target.display());
         renamed
             .with_context(|| format!("cannot rename {folder} to {target}; the results are whole, but stay there"))?;
+        // The results are there; that their name is not on the disk yet is no reason to call them lost.
+        let _ = mcvi::sync_folder(self.target.parent().unwrap_or(Path::new("")));
         Ok(self.target.clone())
     }
 }
@@ -78,6 +86,59 @@ impl Drop for Staging {
             // Whatever made the run end early is what to report.
             let _ = fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+/// See to it that everything in a folder is on the disk.
+fn sync(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync(&entry.path())?;
+        } else {
+            // Opened for writing, which some systems insist on.
+            fs::OpenOptions::new().append(true).open(entry.path())?.sync_all()?;
+        }
+    }
+    mcvi::sync_folder(folder)
+}
+
+/// A folder for files that are each whole.
+pub struct Folder {
+    path: PathBuf,
+    written: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Made if it is not there, and found writable before any work is done.
+    pub fn new(path: PathBuf) -> Result<Self> {
+        let cannot = || format!("cannot write to the folder {}; choose another with --out", path.display());
+        fs::create_dir_all(&path).with_context(cannot)?;
+        let probe = path.join(format!(".mcvi-{}", std::process::id()));
+        fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).with_context(cannot)?;
+        Ok(Folder { path, written: vec![] })
+    }
+
+    /// What has been written.
+    pub fn written(self) -> Vec<PathBuf> {
+        self.written
+    }
+
+    /// Save a figure as SVG and PNG.
+    pub fn figure(&mut self, name: &str, figure: &Figure) -> Result<()> {
+        let stem = self.path.join(name);
+        figure.save(&stem).with_context(|| format!("cannot write {}", stem.display()))?;
+        self.written.extend(["svg", "png"].map(|e| self.path.join(format!("{name}.{e}"))));
+        Ok(())
+    }
+
+    /// Save an object as text.
+    pub fn json(&mut self, name: &str, value: &Value) -> Result<()> {
+        let path = self.path.join(name);
+        mcvi::write_whole(&path, format!("{value:#}\n").as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        self.written.push(path);
+        Ok(())
     }
 }
 

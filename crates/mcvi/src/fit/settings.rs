@@ -51,6 +51,9 @@ pub struct Settings {
     pub average: bool,
     /// Most iterations.
     pub iterations: usize,
+    /// Most seconds, if not as many as it takes. What is reached then depends on the machine; the same number of
+    /// iterations, asked for as such, repeats it exactly.
+    pub seconds: Option<f64>,
     /// An improvement of the bound, in nats, that is not worth going on for.
     pub tolerance: f64,
     /// The seed of all draws.
@@ -72,6 +75,7 @@ impl Default for Settings {
             clip: 10.0,
             average: true,
             iterations: 100_000,
+            seconds: None,
             tolerance: 2e-3,
             seed: 1,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -80,6 +84,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What a fit depends on, in words: all but the threads, and how long it may take unless the rate follows from it.
+    pub(super) fn identity(&self) -> String {
+        let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
+        format!("{:?}", Settings { iterations, seconds: None, threads: 0, ..self.clone() })
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let positive = |what: &'static str, x: f64| match x > 0.0 && x.is_finite() {
             true => Ok(()),
@@ -89,6 +99,7 @@ impl Settings {
         positive("rate of the transitions", self.transition_rate)?;
         positive("clipping", self.clip)?;
         positive("tolerance", self.tolerance)?;
+        self.seconds.map_or(Ok(()), |s| positive("seconds", s))?;
         for (what, n) in [("draws", self.draws), ("iterations", self.iterations)] {
             if n == 0 {
                 return Err(Error::Setting { what, why: "at least one is needed".to_owned() });

@@ -35,7 +35,7 @@ pub struct Training {
 }
 
 /// What some iterations came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// The bound's estimate of each iteration, over its finite draws.
     pub bounds: Vec<f64>,

@@ -1,28 +1,39 @@
 //! One call from a target to a judged posterior, with every choice made and every choice open.
 //!
-//! Several overdispersed starts are compared by place and Laplace evidence, so that separate modes are noticed. From the
-//! best, chains of rising length are fitted until one is judged good or the ladder ends: a step is added only where one
-//! is not enough.
+//! Several overdispersed starts are compared by place and bound, so that separate modes are noticed. From the best,
+//! chains of rising length are fitted until one is judged good, the ladder ends or the budget is used: a step is added
+//! only where one is not enough.
+//!
+//! Every rung of the ladder is a fit of its own that depends on no other. What [`Checkpoint`] keeps is where each of
+//! them stood; [`infer_from`] climbs the ladder again with those, so that it ends where it would have ended had it
+//! never been stopped.
 
+mod budget;
+mod checkpoint;
 mod modes;
+mod shape;
 mod summary;
 mod verdict;
 
+pub use budget::Budget;
+pub use checkpoint::Checkpoint;
 pub use modes::Mode;
+pub use shape::Shape;
 pub use summary::{Summary, Weights, summarise};
 pub use verdict::{Verdict, VerdictKind};
 
 use crate::approximation::Approximation;
-use crate::chain::{Chain, Sharing};
-use crate::density::{Covariance, Density, Gaussian, Inputs, Predictor};
+use crate::chain::Chain;
+use crate::density::Gaussian;
 use crate::diagnostics::mean;
 use crate::draws::{Draws, Judgement};
 use crate::error::{Error, Result};
-use crate::fit::{Ending, FitReport, Look, Schedule, Settings, fit_observed};
+use crate::fit::{Allowance, Ending, Fit, FitReport, Look, Settings, State};
+use crate::params::Params;
 use crate::scope::Choices;
 use crate::start::Start;
 use crate::target::Target;
-use crate::transition::{Hamiltonian, Inverse};
+use checkpoint::Rung;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -30,12 +41,6 @@ use std::sync::Arc;
 const FULL: usize = 50;
 /// Fewest draws a verdict is based on, so that it does not change with the seed.
 const FEWEST: usize = 50_000;
-
-/// Pareto k̂ far enough from where a verdict changes.
-const COMFORTABLE: f64 = 0.65;
-
-/// Iterations that a Gaussian alone is given.
-const PLAIN: usize = 10_000;
 
 /// What chain to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +69,23 @@ pub struct Request {
     pub starts: usize,
     /// Draws to judge and to report from, at least 50,000.
     pub draws: usize,
-    /// How to fit.
+    /// How to fit, each chain that is tried.
     pub settings: Settings,
+    /// What may be spent on all of them together.
+    pub budget: Budget,
 }
 
 impl Default for Request {
     fn default() -> Self {
         let settings = Settings { iterations: 40_000, ..Settings::default() };
-        Request { chain: ChainChoice::Auto, full_covariance: None, starts: 8, draws: FEWEST, settings }
+        Request {
+            chain: ChainChoice::Auto,
+            full_covariance: None,
+            starts: 8,
+            draws: FEWEST,
+            settings,
+            budget: Budget::default(),
+        }
     }
 }
 
@@ -93,8 +107,23 @@ pub struct Posterior {
     pub attempts: Vec<Attempt>,
     /// Which of them was kept.
     pub kept: usize,
-    /// Whether the observer ended it early.
-    pub interrupted: bool,
+    /// How it came to an end.
+    pub ended: Ended,
+    /// Iterations of all fits, also of those that failed. As a [`Budget`] they repeat a fit that ended early exactly.
+    pub iterations: usize,
+    /// Where every fit stood, to go on from.
+    pub checkpoint: Checkpoint,
+}
+
+/// How an inference came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing was left to do.
+    Finished,
+    /// The budget was used, or would not have sufficed for the next chain.
+    Budget,
+    /// The observer asked for it.
+    Interrupted,
 }
 
 /// A chain that was tried.
@@ -102,167 +131,173 @@ pub struct Posterior {
 pub struct Attempt {
     /// In words.
     pub name: String,
+    /// In numbers.
+    pub shape: Shape,
     /// Its bound.
     pub bound: crate::diagnostics::Mean,
     /// How its fit went.
     pub report: FitReport,
 }
 
-/// The shape of a chain: a Gaussian, then Hamiltonian steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// T.
-    pub steps: usize,
-    /// k.
-    pub leapfrogs: usize,
-    /// Hidden units of the networks that are the momentum distributions; none where these are linear.
-    pub hidden: usize,
-    /// Whether q(z₀) has a full covariance.
-    pub full_covariance: bool,
-}
-
-impl Shape {
-    /// In words.
-    pub fn name(self) -> String {
-        match self {
-            Shape { steps: 0, .. } => "a Gaussian alone".to_owned(),
-            Shape { steps: 1, leapfrogs, hidden: 0, .. } => format!("a Hamiltonian step of {leapfrogs} leapfrogs"),
-            Shape { steps, leapfrogs, hidden: 0, .. } => format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs"),
-            Shape { steps, leapfrogs, hidden, .. } => {
-                format!("{steps} Hamiltonian steps of {leapfrogs} leapfrogs, momenta by networks of {hidden} units")
-            }
-        }
-    }
-
-    /// The chain, for a target of so many dimensions.
-    pub fn chain(self, dim: usize) -> Chain {
-        let chain = Chain::new(if self.full_covariance { Gaussian::full() } else { Gaussian::diagonal() });
-        let momentum: Arc<dyn Density> = match self.hidden {
-            // In many dimensions the matrices of a linear mean are too large to be learned from few draws.
-            0 if dim > FULL => Arc::new(Gaussian::diagonal()),
-            0 => Arc::new(Gaussian::linear_in_gradient()),
-            hidden => Arc::new(Gaussian::new(Predictor::dense(Inputs::GRADIENT, &[hidden]), Covariance::Predicted)),
-        };
-        let step = Hamiltonian {
-            first_step: None,
-            leapfrogs: self.leapfrogs,
-            mass: crate::transition::Mass::Diagonal,
-            momentum: momentum.clone(),
-            inverse: Inverse::Learned(momentum),
-        };
-        chain.steps(self.steps, Sharing::Nothing, step)
-    }
-}
-
-/// Whether a good approximation is good enough to stop at: a short chain whose verdict is near its edge is not.
-fn is_enough(shape: Shape, judgement: &Judgement, attempts: usize) -> bool {
-    shape.steps == 0 || judgement.pareto_k <= COMFORTABLE || attempts > 2
-}
-
-impl Shape {
-    /// A Gaussian alone is learned quickly. Networks have no regression to start from: they are learned with more
-    /// draws, slower, and to the end.
-    fn settings(self, asked: &Settings) -> Settings {
-        if self.steps == 0 {
-            return Settings { iterations: asked.iterations.min(PLAIN), ..asked.clone() };
-        }
-        if self.hidden == 0 || asked.schedule != Schedule::Automatic {
-            return asked.clone();
-        }
-        Settings { draws: 2 * asked.draws, rate: asked.rate / 3.0, schedule: Schedule::Cosine, ..asked.clone() }
-    }
-}
-
-fn ladder(choice: ChainChoice, full_covariance: bool) -> Vec<Shape> {
-    let rung = |steps, leapfrogs, hidden| Shape { steps, leapfrogs, hidden, full_covariance };
-    match choice {
-        ChainChoice::None => vec![rung(0, 0, 0)],
-        ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(steps, leapfrogs, 0)],
-        ChainChoice::Auto => vec![rung(0, 0, 0), rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 64)],
-    }
-}
-
 /// Find modes, fit, draw and judge. The observer sees every look at every fit and may end them.
 pub fn infer(
     target: Arc<dyn Target>,
     request: &Request,
+    observe: impl FnMut(&str, &Look) -> ControlFlow<()>,
+) -> Result<Posterior> {
+    infer_from(target, request, &Checkpoint::default(), observe)
+}
+
+/// The same from where an earlier call stood. With the same request, except for a larger budget, it ends as if that
+/// call had not ended; iterations taken before count towards the budget, seconds do not.
+pub fn infer_from(
+    target: Arc<dyn Target>,
+    request: &Request,
+    saved: &Checkpoint,
     mut observe: impl FnMut(&str, &Look) -> ControlFlow<()>,
 ) -> Result<Posterior> {
-    if request.starts == 0 {
-        return Err(Error::Setting { what: "starts", why: "at least one is needed".to_owned() });
-    }
-    if let ChainChoice::Hamiltonian { steps, leapfrogs } = request.chain
-        && (steps == 0 || leapfrogs == 0)
-    {
-        let why = "needs at least one step and one leapfrog; for none, choose no chain".to_owned();
-        return Err(Error::Setting { what: "chain", why });
-    }
+    request.check()?;
+    let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
     let seed = request.settings.seed;
-    let modes = modes::find(target.as_ref(), request.starts, seed)?;
-    let start = best_start(&target, &modes, seed)?;
     let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
-    let mut attempts: Vec<Attempt> = vec![];
-    let mut best: Option<Posterior> = None;
-    let mut interrupted = false;
-    for shape in ladder(request.chain, full) {
-        let name = shape.name();
-        let chain = shape.chain(target.dim());
-        let approximation = Approximation::from(target.clone(), chain, start.clone())?;
-        let settings = shape.settings(&request.settings);
-        let tried = attempt(approximation, shape, &modes, request.draws, &settings, |look| observe(&name, look));
-        // A longer chain that cannot be fitted does not take away what a shorter one has found.
-        let mut tried = match (tried, &best) {
-            (Err(Error::Fit { .. }), Some(_)) => continue,
-            (tried, _) => tried?,
+    let modes = modes::find(&target, request.starts, full, &request.settings)?;
+    let start = match saved.start(target.as_ref())? {
+        Some(start) => start,
+        None => best_start(&target, &modes, seed)?,
+    };
+    let mut checkpoint = Checkpoint::new(target.as_ref(), &start)?;
+    allowed.spend(saved.iterations());
+    let ladder = shape::ladder(request.chain, full);
+    saved.check(&ladder)?;
+
+    let (mut attempts, mut best, mut ended) = (vec![], None::<(usize, Judged)>, Ended::Finished);
+    for (i, shape) in ladder.into_iter().enumerate() {
+        let past = saved.rungs.get(i);
+        let settings = shape.settings(&request.settings, request.chain);
+        if past.is_none() && !budget::affordable(&allowed, shape, &settings, &attempts) {
+            ended = Ended::Budget;
+            break;
+        }
+        let (name, before, taken) = (shape.name(), allowed.spent(), past.map_or(0, |rung| rung.iterations));
+        let mut approximation = Approximation::from(target.clone(), shape.chain(target.dim()), start.clone())?;
+        let fitted = match past {
+            // It would fail again.
+            Some(Rung { state: None, .. }) => {
+                checkpoint.rungs.extend(past.cloned());
+                continue;
+            }
+            Some(Rung { state: Some(state), .. }) => Fit::resume(&approximation, &settings, state),
+            None => Fit::new(&approximation, &settings),
         };
-        interrupted = tried.interrupted;
-        attempts.append(&mut tried.attempts);
-        let good = tried.verdict.kind == VerdictKind::Good && is_enough(shape, &tried.judgement, attempts.len());
+        let ran = fitted.and_then(|fit| run(fit, &mut allowed, |look| observe(&name, look)));
+        let Ran { params, report, state, stopped } = match ran {
+            // A longer chain that cannot be fitted does not take away what a shorter one has found.
+            Err(Error::Fit { .. }) if best.is_some() => {
+                checkpoint.rungs.push(Rung { shape, iterations: taken + allowed.spent() - before, state: None });
+                continue;
+            }
+            ran => ran?,
+        };
+        checkpoint.rungs.push(Rung { shape, iterations: report.iterations, state: Some(state) });
+        approximation.params = params;
+        let tried = Judged::new(approximation, shape, &modes, request.draws, &settings)?;
+        attempts.push(Attempt { name, shape, bound: tried.judgement.bound, report });
+        let good = tried.verdict.kind == VerdictKind::Good && shape.is_enough(&tried.judgement, attempts.len());
         // A longer chain that did not come out better is not taken.
-        let rank = |p: &Posterior| (p.verdict.kind as usize, -p.judgement.bound.value);
-        if best.as_ref().is_none_or(|best| rank(&tried) < rank(best)) {
-            best = Some(Posterior { kept: attempts.len() - 1, ..tried });
+        if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
+            best = Some((attempts.len() - 1, tried));
+        }
+        if let Some(why) = stopped {
+            ended = why;
+            break;
         }
         // Other modes are not reached by longer chains.
-        if good || interrupted || modes.len() > 1 {
+        if good || modes.len() > 1 {
             break;
         }
     }
-    let best = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
-    Ok(Posterior { attempts, interrupted, ..best })
+    let (kept, best) = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
+    let Judged { approximation, shape, draws, judgement, mut verdict } = best;
+    verdict.note(ended);
+    let iterations = allowed.spent();
+    Ok(Posterior {
+        approximation,
+        shape,
+        draws,
+        judgement,
+        verdict,
+        modes,
+        attempts,
+        kept,
+        ended,
+        iterations,
+        checkpoint,
+    })
 }
 
-/// Go on with a fit, from the parameters it has, with fresh noise.
-pub fn go_on(
+impl Request {
+    fn check(&self) -> Result<()> {
+        let no = |what: &'static str, why: &str| Err(Error::Setting { what, why: why.to_owned() });
+        if self.starts == 0 {
+            return no("starts", "at least one is needed");
+        }
+        if let ChainChoice::Hamiltonian { steps, leapfrogs } = self.chain
+            && (steps == 0 || leapfrogs == 0)
+        {
+            return no("chain", "needs at least one step and one leapfrog; for none, choose no chain");
+        }
+        self.budget.check()
+    }
+}
+
+/// A fit as far as it was allowed to go.
+struct Ran {
+    params: Params,
+    report: FitReport,
+    state: State,
+    /// Why it was stopped, if it did not end by itself.
+    stopped: Option<Ended>,
+}
+
+fn run(mut fit: Fit, allowed: &mut Allowance, observe: impl FnMut(&Look) -> ControlFlow<()>) -> Result<Ran> {
+    let ending = fit.run(allowed, observe)?;
+    let stopped = match (fit.ended(), ending) {
+        (Some(_), _) => None,
+        (None, Ending::Interrupted) => Some(Ended::Interrupted),
+        (None, _) => Some(Ended::Budget),
+    };
+    let state = fit.state()?;
+    let (params, report) = fit.finish(ending)?;
+    Ok(Ran { params, report, state, stopped })
+}
+
+/// A fit with what its draws say.
+struct Judged {
     approximation: Approximation,
     shape: Shape,
-    request: &Request,
-    mut observe: impl FnMut(&str, &Look) -> ControlFlow<()>,
-) -> Result<Posterior> {
-    let modes = modes::find(approximation.target(), request.starts.max(1), request.settings.seed)?;
-    let seed = request.settings.seed.wrapping_add(0x60_0D);
-    let settings = Settings { seed, warm_start: false, ..shape.settings(&request.settings) };
-    let name = shape.name();
-    attempt(approximation, shape, &modes, request.draws, &settings, |look| observe(&name, look))
+    draws: Draws,
+    judgement: Judgement,
+    verdict: Verdict,
 }
 
-/// Fit, draw and judge.
-fn attempt(
-    mut approximation: Approximation,
-    shape: Shape,
-    modes: &[Mode],
-    draws: usize,
-    settings: &Settings,
-    observe: impl FnMut(&Look) -> ControlFlow<()>,
-) -> Result<Posterior> {
-    let report = fit_observed(&mut approximation, settings, observe)?;
-    let interrupted = report.ending == Ending::Interrupted;
-    let draws = approximation.draw(draws.max(FEWEST), settings.seed ^ 0xD4A3)?;
-    let judgement = draws.judge();
-    let verdict = verdict::judge(&draws, &judgement, modes, interrupted);
-    let attempts = vec![Attempt { name: shape.name(), bound: judgement.bound, report }];
-    let modes = modes.to_vec();
-    Ok(Posterior { approximation, shape, draws, judgement, verdict, modes, attempts, kept: 0, interrupted })
+impl Judged {
+    fn new(
+        approximation: Approximation,
+        shape: Shape,
+        modes: &[Mode],
+        draws: usize,
+        settings: &Settings,
+    ) -> Result<Self> {
+        let draws = approximation.draw(draws.max(FEWEST), settings.seed ^ 0xD4A3)?;
+        let judgement = draws.judge();
+        let verdict = verdict::judge(&draws, &judgement, modes);
+        Ok(Judged { approximation, shape, draws, judgement, verdict })
+    }
+
+    /// Smaller is better.
+    fn rank(&self) -> (usize, f64) {
+        (self.verdict.kind as usize, -self.judgement.bound.value)
+    }
 }
 
 /// Draws by which starts are compared.

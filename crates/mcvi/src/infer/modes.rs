@@ -1,17 +1,33 @@
-//! Separate modes, found from overdispersed starts.
+//! Separate modes, found from overdispersed starts and compared by place and bound.
+//!
+//! A climb from each start says where the log density is highest around. Where that is at several places, a Gaussian is
+//! fitted at each: fits that end at one place are one mode, and its bound says how much of the evidence a mode holds,
+//! which its height does not. Where there is one place only nothing is fitted here: that costs next to nothing.
 
+use crate::approximation::Approximation;
+use crate::chain::Chain;
+use crate::density::Gaussian;
+use crate::draws::{Draws, Judgement};
 use crate::error::{Error, Result};
+use crate::fit::{Settings, fit};
 use crate::params::Params;
 use crate::start::{Start, log_density};
 use crate::target::Target;
 use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::sync::Arc;
 
 /// A mode is another one if it is more standard deviations away than this, in the units of either.
 const APART: f64 = 4.0;
 /// Modes with less than this share of the evidence are not worth a word.
 const SHARE: f64 = 1e-3;
+/// Modes with less than this share by height and curvature alone are not worth a fit.
+const HOPELESS: f64 = 1e-6;
+/// Iterations of the fit at each of several modes: from the mode and its curvature it is not far.
+const ITERATIONS: usize = 500;
+/// Draws from which its bound is taken.
+const DRAWS: usize = 4000;
 
 /// A place where the log density is highest around.
 #[derive(Clone, Debug)]
@@ -24,10 +40,76 @@ pub struct Mode {
     pub laplace: f64,
     /// How many of the starts led there.
     pub starts: usize,
+    /// What draws of a Gaussian fitted there say, its bound first; none where this is the only mode.
+    pub judgement: Option<Judgement>,
+    /// Its share of the evidence of all modes found.
+    pub share: f64,
 }
 
-/// Climb from several places; the modes found, the one of the largest Laplace evidence first.
-pub fn find(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
+impl Mode {
+    /// The evidence it holds. Also the importance-weighted one is a bound in expectation, and the tighter one.
+    fn evidence(&self) -> f64 {
+        self.judgement.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
+    }
+}
+
+/// Climb from several places; the modes found, the one of the largest evidence first.
+pub fn find(target: &Arc<dyn Target>, starts: usize, full: bool, settings: &Settings) -> Result<Vec<Mode>> {
+    let mut modes = climb(target.as_ref(), starts, settings.seed)?;
+    if modes.len() > 1 {
+        modes = compare(target, modes, full, settings)?;
+    }
+    let total: f64 = modes.iter().map(|m| (m.evidence() - modes[0].evidence()).exp()).sum();
+    let best = modes[0].evidence();
+    modes.iter_mut().for_each(|m| m.share = (m.evidence() - best).exp() / total);
+    Ok(modes)
+}
+
+/// Fit a Gaussian at each; those of one place become one.
+fn compare(target: &Arc<dyn Target>, modes: Vec<Mode>, full: bool, settings: &Settings) -> Result<Vec<Mode>> {
+    let settings = Settings { iterations: ITERATIONS, seconds: None, ..settings.clone() };
+    let mut known: Vec<(Start, Mode)> = vec![];
+    for mode in modes {
+        let gaussian = if full { Gaussian::full() } else { Gaussian::diagonal() };
+        let mut plain = Approximation::from(target.clone(), Chain::new(gaussian), mode.start.clone())?;
+        match fit(&mut plain, &settings) {
+            // Where it cannot be fitted there is still the Gaussian it began with.
+            Ok(_) | Err(Error::Fit { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let draws = plain.draw(DRAWS, settings.seed ^ 0x30DE5)?;
+        let (place, mode) = (spread(&draws), Mode { judgement: Some(draws.judge()), ..mode });
+        match known.iter_mut().find(|(other, _)| close(other, &place) || close(&place, other)) {
+            Some((at, same)) => {
+                let starts = same.starts + mode.starts;
+                if mode.evidence() > same.evidence() {
+                    (*at, *same) = (place, mode);
+                }
+                same.starts = starts;
+            }
+            None => known.push((place, mode)),
+        }
+    }
+    let mut modes: Vec<Mode> = known.into_iter().map(|(_, mode)| mode).collect();
+    modes.sort_by(|a, b| b.evidence().total_cmp(&a.evidence()));
+    let best = modes[0].evidence();
+    // The first is kept whatever its evidence is, also where it is NaN.
+    let mut first = true;
+    modes.retain(|m| std::mem::take(&mut first) || m.evidence() > best + SHARE.ln());
+    Ok(modes)
+}
+
+/// Where draws lie, and how widely.
+fn spread(draws: &Draws) -> Start {
+    let (n, d) = (draws.z.len() as f64, draws.z.first().map_or(0, Vec::len));
+    let center: Vec<f64> = (0..d).map(|i| draws.z.iter().map(|z| z[i]).sum::<f64>() / n).collect();
+    let product = |i: usize, j: usize| draws.z.iter().map(|z| (z[i] - center[i]) * (z[j] - center[j])).sum::<f64>() / n;
+    let covariance = (0..d * d).map(|k| product(k / d, k % d)).collect();
+    Start { center, covariance, warning: None, seed: 0 }
+}
+
+/// The places that climbs from several starts led to, the one of the largest Laplace evidence first.
+fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
     let d = target.dim();
     let mut rng = StdRng::seed_from_u64(seed ^ 0x30DE5);
     let mut modes: Vec<Mode> = vec![];
@@ -54,7 +136,8 @@ pub fn find(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> 
         });
     };
     // Where a search did not settle it found no mode; only the best place is kept whatever it is.
-    let mut keep = modes.iter().map(|m| m.laplace > best + SHARE.ln() && m.start.warning.is_none()).collect::<Vec<_>>();
+    let mut keep =
+        modes.iter().map(|m| m.laplace > best + HOPELESS.ln() && m.start.warning.is_none()).collect::<Vec<_>>();
     keep[0] = true;
     let mut kept = keep.into_iter();
     modes.retain(|_| kept.next().unwrap_or(false));
@@ -72,7 +155,7 @@ fn add(target: &dyn Target, modes: &mut Vec<Mode>, start: Start) -> Result<()> {
     let laplace = log_density + 0.5 * log_det + 0.5 * d as f64 * std::f64::consts::TAU.ln();
     match modes.iter_mut().find(|m| close(&m.start, &start) || close(&start, &m.start)) {
         Some(known) => known.starts += 1,
-        None => modes.push(Mode { start, log_density, laplace, starts: 1 }),
+        None => modes.push(Mode { start, log_density, laplace, starts: 1, judgement: None, share: 1.0 }),
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The verdict: whether to trust an approximation, why, and what to try next.
 
+use super::Ended;
 use super::modes::Mode;
 use super::summary::{Weights, summarise};
 use crate::draws::{Draws, Judgement};
@@ -15,6 +16,9 @@ const STRETCHED: f64 = 1.25;
 /// Pareto k̂ and effective share from which a Gaussian alone counts as good: its tails are thinner than most.
 const PLAIN_K: f64 = 0.5;
 const PLAIN_EFFECTIVE: f64 = 0.8;
+
+/// Modes that are named one by one.
+const NAMED: usize = 4;
 
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,10 +61,20 @@ impl Verdict {
             self.next.push(remedy.to_owned());
         }
     }
+
+    /// Say how it came to an end, where that was not by itself.
+    pub(super) fn note(&mut self, ended: Ended) {
+        let (reason, remedy) = match ended {
+            Ended::Finished => return,
+            Ended::Budget => ("the budget was used; this is how far it had come", "a larger budget"),
+            Ended::Interrupted => ("the fit was interrupted; this is how far it had come", "let it finish"),
+        };
+        self.find(VerdictKind::Good, reason.to_owned(), remedy);
+    }
 }
 
-/// Judge from the weights of draws, what the search for modes found, and how the fit ended.
-pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interrupted: bool) -> Verdict {
+/// Judge from the weights of draws and what the search for modes found.
+pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Verdict {
     let n = draws.z.len() as f64;
     let plain = draws.steps.is_empty();
     let share = judgement.effective / n;
@@ -74,13 +88,16 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
         );
     }
     if modes.len() > 1 {
-        let others: f64 = modes[1..].iter().map(|m| (m.laplace - modes[0].laplace).exp()).sum();
         let reason = format!(
             "{} separate modes were found and only the largest was fitted; the others hold about {:.0} % of the mass",
             modes.len(),
-            100.0 * others / (1.0 + others)
+            100.0 * (1.0 - modes[0].share)
         );
         verdict.find(VerdictKind::DoNotTrust, reason, "treat the modes apart, or break the symmetry that makes them");
+        verdict.reasons.extend(modes.iter().take(NAMED).enumerate().map(|(i, mode)| name(i + 1, mode)));
+        if modes.len() > NAMED {
+            verdict.reasons.push(format!("and {} smaller modes", modes.len() - NAMED));
+        }
     }
     if judgement.pareto_k.is_nan() || judgement.pareto_k > UNRELIABLE {
         let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", judgement.pareto_k);
@@ -114,14 +131,7 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
             verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
         }
     }
-    if interrupted {
-        verdict.find(
-            VerdictKind::Good,
-            "the fit was interrupted; this is how far it had come".to_owned(),
-            "let it finish",
-        );
-    }
-    if verdict.reasons.is_empty() || (verdict.kind == VerdictKind::Good && !interrupted) {
+    if verdict.kind == VerdictKind::Good {
         verdict.reasons.push(format!(
             "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starts",
             judgement.pareto_k,
@@ -129,6 +139,19 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode], interr
         ));
     }
     verdict
+}
+
+/// A mode in words: its place in free coordinates, the bound of a Gaussian fitted there, its share.
+fn name(i: usize, mode: &Mode) -> String {
+    let center = &mode.start.center;
+    let mut place: Vec<String> = center.iter().take(3).map(|x| format!("{x:.2}")).collect();
+    if center.len() > 3 {
+        place.push("…".to_owned());
+    }
+    let bound = mode.judgement.as_ref().map_or_else(String::new, |j| {
+        format!(": log p(x) ≥ {:.3} ± {:.3} by a Gaussian there", j.bound.value, j.bound.se)
+    });
+    format!("mode {i} at ({}){bound}, {:.1} % of the mass", place.join(", "), 100.0 * mode.share).replace('-', "−")
 }
 
 /// How far reweighting moves the mean of a coordinate at most, in standard deviations, and by what factor it changes

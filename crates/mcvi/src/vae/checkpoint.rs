@@ -5,23 +5,18 @@ use super::model::Observed;
 use super::settings::TrainSettings;
 use super::train::Progress;
 use crate::approximation::Approximation;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::params::Params;
-use crate::save::{array, raw};
+use crate::record::{Record, bad};
 use crate::start::Start;
 use mcvi_expr::Array;
-use safetensors::{SafeTensors, tensor::TensorView};
 use serde::{Serialize, de::DeserializeOwned};
-use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 const MODEL: &str = "mcvi deep model 1";
 const CHECKPOINT: &str = "mcvi checkpoint 1";
-const DIGEST: &str = "sha256";
-/// The one entry of the header, so that the same contents are the same bytes.
-const HEADER: &str = "mcvi";
 
 /// A decoder and a chain with their weights.
 #[derive(Clone, Debug)]
@@ -114,73 +109,19 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn part<T: DeserializeOwned>(meta: &BTreeMap<String, String>, name: &str, path: &Path) -> Result<T> {
+fn part<T: DeserializeOwned>(meta: &HashMap<String, String>, name: &str, path: &Path) -> Result<T> {
     let text = meta.get(name).ok_or_else(|| bad(path, format!("lacks its {name}")))?;
     serde_json::from_str(text).map_err(|e| bad(path, format!("its {name} cannot be read: {e}")))
 }
 
 fn encode(format: &str, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -> Result<Vec<u8>> {
-    let broken = |e: safetensors::SafeTensorError| Error::Params { why: e.to_string() };
-    let mut bytes: Vec<_> = arrays
-        .into_iter()
-        .map(|(name, array)| {
-            let (dtype, bytes) = raw(&array);
-            (name, dtype, array.shape().dims().to_vec(), bytes)
-        })
-        .collect();
-    bytes.sort_by(|a, b| a.0.cmp(&b.0));
-    let tensors = bytes.iter().map(|(name, dtype, shape, bytes)| {
-        TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view)).map_err(broken)
-    });
-    let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
-    let mut meta: BTreeMap<String, String> = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-    meta.insert("format".to_owned(), format.to_owned());
-    let digest = digest(&meta, tensors.iter().map(|(name, view)| (*name, view.data())));
-    meta.insert(DIGEST.to_owned(), digest);
-    safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), json(&meta))]))).map_err(broken)
+    let words = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    Record { arrays, words }.to_bytes(format)
 }
 
-type Decoded = (BTreeMap<String, String>, Vec<(String, Array)>);
+type Decoded = (HashMap<String, String>, Vec<(String, Array)>);
 
 fn decode(format: &str, bytes: &[u8], path: &Path) -> Result<Decoded> {
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| bad(path, format!("is damaged: {e}")))?;
-    let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
-    let mut meta: BTreeMap<String, String> =
-        serde_json::from_str(text).map_err(|e| bad(path, format!("is damaged: {e}")))?;
-    if meta.get("format").map(String::as_str) != Some(format) {
-        return Err(bad(path, format!("is no {format}")));
-    }
-    let tensors = SafeTensors::deserialize(bytes).map_err(|e| bad(path, format!("is damaged: {e}")))?;
-    let stated = meta.remove(DIGEST).unwrap_or_default();
-    let mut views = tensors.tensors();
-    views.sort_by(|a, b| a.0.cmp(&b.0));
-    if digest(&meta, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
-        return Err(bad(path, "is damaged: its contents do not have the checksum it states"));
-    }
-    let arrays = views.iter().map(|(name, view)| {
-        let made = array(view).ok_or_else(|| bad(path, format!("`{name}` is of a type that is not used here")))?;
-        Ok((name.clone(), made))
-    });
-    Ok((meta, arrays.collect::<Result<_>>()?))
-}
-
-/// A checksum of everything in a file, in an order of its own.
-fn digest<'a>(meta: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
-    let mut hash = Sha256::new();
-    for (key, value) in meta {
-        hash.update(key);
-        hash.update([0]);
-        hash.update(value);
-        hash.update([0]);
-    }
-    for (name, bytes) in tensors {
-        hash.update(name);
-        hash.update([0]);
-        hash.update(bytes);
-    }
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::File { path: path.display().to_string(), why: why.to_string() }
+    let Record { arrays, words } = Record::from_bytes(bytes, path, format, &format!("an {format}"))?;
+    Ok((words.into_iter().collect(), arrays))
 }

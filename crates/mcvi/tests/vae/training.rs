@@ -172,8 +172,8 @@ fn a_damaged_checkpoint_is_noticed() {
         assert!(read(&flipped).is_err(), "byte {i}");
     }
     let model = trainer.model().to_bytes().unwrap();
-    assert!(read(&model).unwrap_err().to_string().contains("is no mcvi checkpoint"));
-    assert!(Deep::from_bytes(&whole, Path::new("x")).unwrap_err().to_string().contains("is no mcvi deep model"));
+    assert!(read(&model).unwrap_err().to_string().contains("is not an mcvi checkpoint"));
+    assert!(Deep::from_bytes(&whole, Path::new("x")).unwrap_err().to_string().contains("is not an mcvi deep model"));
 }
 
 #[test]

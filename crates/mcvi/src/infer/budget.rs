@@ -1,0 +1,51 @@
+//! What may be spent on all fits together, and whether it suffices for one more.
+
+use super::{Attempt, Shape};
+use crate::error::{Error, Result};
+use crate::fit::{Allowance, Schedule, Settings};
+
+/// What may be spent on all fits together; without limit as far as nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    /// Most iterations. Results depend on the number alone.
+    pub iterations: Option<usize>,
+    /// Most seconds of searching and fitting; drawing and judging the last fit come on top. What is reached depends
+    /// on the machine.
+    pub seconds: Option<f64>,
+}
+
+impl Budget {
+    pub(super) fn check(self) -> Result<()> {
+        let no = |what, why: String| Err(Error::Setting { what, why });
+        match self {
+            Budget { iterations: Some(0), .. } => no("iterations", "at least one is needed".to_owned()),
+            Budget { seconds: Some(s), .. } if !(s > 0.0 && s.is_finite()) => {
+                no("seconds", format!("{s} is not a positive number"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the next fit can be begun. Iterations are given to the last one, so that a fit stopped by the clock can be
+/// repeated by their number; time is planned with, so that none goes to a fit that cannot be expected to finish.
+pub(super) fn affordable(allowed: &Allowance, shape: Shape, settings: &Settings, past: &[Attempt]) -> bool {
+    let Some(last) = past.last() else { return true };
+    let expected = last.report.seconds / cost(last.shape, last.report.iterations)
+        * cost(shape, expected_iterations(settings, past));
+    allowed.iterations_left(0.0) > 0 && allowed.seconds_left().is_none_or(|left| expected <= left)
+}
+
+/// A schedule runs to its end; where the fit ends by itself it is likely to take about as long as the last one.
+fn expected_iterations(settings: &Settings, past: &[Attempt]) -> usize {
+    let longest = past.iter().map(|a| a.report.iterations).max().unwrap_or(0);
+    if settings.schedule == Schedule::Automatic { longest.min(settings.iterations) } else { settings.iterations }
+}
+
+/// What a fit costs, in units of one gradient of the target over the rows of an iteration.
+fn cost(shape: Shape, iterations: usize) -> f64 {
+    let gradients = 1 + shape.steps * (shape.leapfrogs + 1);
+    // Networks take twice the rows, and their own time.
+    let networks = if shape.hidden > 0 { 4 } else { 1 };
+    (gradients * networks * iterations.max(1)) as f64
+}

@@ -1,0 +1,172 @@
+//! Arrays and words under names, as a file in the safetensors format.
+
+use crate::error::{Error, Result};
+use crate::whole::write_whole;
+use mcvi_expr::{Array, Data};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::str::FromStr;
+
+/// The one entry of the header, with all words in it, so that the same contents are the same bytes.
+const HEADER: &str = "mcvi";
+/// Under this name the file says what it is.
+const FORMAT: &str = "format";
+/// Under this one, what its contents should come to.
+const DIGEST: &str = "sha256";
+
+/// What a file holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub arrays: Vec<(String, Array)>,
+    pub words: Vec<(String, String)>,
+}
+
+impl Record {
+    pub fn keep(&mut self, name: &str, array: Array) {
+        self.arrays.push((name.to_owned(), array));
+    }
+
+    /// Some numbers, perhaps none: an array has at least one.
+    pub fn keep_list(&mut self, name: &str, values: Vec<f64>) -> Result<()> {
+        if !values.is_empty() {
+            self.keep(name, Array::new(values.len(), values)?);
+        }
+        Ok(())
+    }
+
+    /// Some numbers, perhaps none.
+    pub fn list(&self, name: &str) -> Vec<f64> {
+        self.array(name).map_or(vec![], Array::to_f64)
+    }
+
+    pub fn say(&mut self, name: &str, word: impl ToString) {
+        self.words.push((name.to_owned(), word.to_string()));
+    }
+
+    /// Take in another record as a part of this one.
+    pub fn add(&mut self, part: &str, record: Record) {
+        let within = |name: String| format!("{part}/{name}");
+        self.arrays.extend(record.arrays.into_iter().map(|(name, array)| (within(name), array)));
+        self.words.extend(record.words.into_iter().map(|(name, word)| (within(name), word)));
+    }
+
+    /// A part, as a record of its own.
+    pub fn part(&self, part: &str) -> Record {
+        let within = |name: &str| name.strip_prefix(part)?.strip_prefix('/').map(str::to_owned);
+        let arrays = self.arrays.iter().filter_map(|(name, array)| Some((within(name)?, array.clone())));
+        let words = self.words.iter().filter_map(|(name, word)| Some((within(name)?, word.clone())));
+        Record { arrays: arrays.collect(), words: words.collect() }
+    }
+
+    /// An array, or what is wrong.
+    pub fn array(&self, name: &str) -> Result<&Array, String> {
+        let found = self.arrays.iter().find(|(n, _)| n == name);
+        found.map(|(_, array)| array).ok_or_else(|| format!("it has no array `{name}`"))
+    }
+
+    /// A word.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.words.iter().find(|(n, _)| n == name).map(|(_, word)| word.as_str())
+    }
+
+    /// A word as what it stands for, or what is wrong.
+    pub fn read<T: FromStr>(&self, name: &str) -> Result<T, String> {
+        let word = self.word(name).ok_or_else(|| format!("it does not say `{name}`"))?;
+        word.parse().map_err(|_| format!("`{word}` cannot be its `{name}`"))
+    }
+
+    /// Write it whole or not at all.
+    pub fn write(&self, path: &Path, format: &str) -> Result<()> {
+        let bytes = self.to_bytes(format).map_err(|e| bad(path, e))?;
+        write_whole(path, &bytes).map_err(|e| bad(path, e))
+    }
+
+    /// As bytes of a file that any reader of safetensors opens, with a checksum of all of it.
+    pub fn to_bytes(&self, format: &str) -> Result<Vec<u8>> {
+        let broken = |e: safetensors::SafeTensorError| Error::Params { why: e.to_string() };
+        let mut raw: Vec<_> =
+            self.arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), raw(array))).collect();
+        raw.sort_by_key(|(name, ..)| *name);
+        let tensors = raw.iter().map(|(name, shape, (dtype, bytes))| {
+            TensorView::new(*dtype, shape.dims().to_vec(), bytes).map(|view| (*name, view)).map_err(broken)
+        });
+        let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
+        let mut words: BTreeMap<String, String> = self.words.iter().cloned().collect();
+        words.insert(FORMAT.to_owned(), format.to_owned());
+        let digest = digest(&words, tensors.iter().map(|(name, view)| (*name, view.data())));
+        words.insert(DIGEST.to_owned(), digest);
+        let header = serde_json::to_string(&words).map_err(|e| Error::Params { why: e.to_string() })?;
+        safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), header)]))).map_err(broken)
+    }
+
+    /// Read a file of this format, which is called `what` in words.
+    pub fn open(path: &Path, format: &str, what: &str) -> Result<Self> {
+        Record::from_bytes(&std::fs::read(path).map_err(|e| bad(path, e))?, path, format, what)
+    }
+
+    /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
+    pub fn from_bytes(bytes: &[u8], path: &Path, format: &str, what: &str) -> Result<Self> {
+        let damaged = |e: &dyn std::fmt::Display| bad(path, format!("is not {what}, or damaged: {e}"));
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(&e))?;
+        let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
+        let mut words: BTreeMap<String, String> = serde_json::from_str(text).map_err(|e| damaged(&e))?;
+        if words.get(FORMAT).map(String::as_str) != Some(format) {
+            return Err(bad(path, format!("is not {what} of this version ({format})")));
+        }
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(&e))?;
+        let stated = words.remove(DIGEST).unwrap_or_default();
+        let mut views = tensors.tensors();
+        views.sort_by(|a, b| a.0.cmp(&b.0));
+        if digest(&words, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
+            return Err(bad(path, "is damaged: its contents do not have the checksum it states"));
+        }
+        let arrays = views.iter().map(|(name, view)| {
+            let array = array(view).ok_or_else(|| damaged(&format!("`{name}` is of a type that is not used here")))?;
+            Ok((name.clone(), array))
+        });
+        Ok(Record { arrays: arrays.collect::<Result<_>>()?, words: words.into_iter().collect() })
+    }
+}
+
+/// A checksum of everything in a file, in an order of its own.
+fn digest<'a>(words: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hash = Sha256::new();
+    for (key, value) in words {
+        hash.update(key);
+        hash.update([0]);
+        hash.update(value);
+        hash.update([0]);
+    }
+    for (name, bytes) in tensors {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(bytes);
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The error of a file.
+pub(crate) fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::File { path: path.display().to_string(), why: why.to_string() }
+}
+
+fn raw(array: &Array) -> (Dtype, Vec<u8>) {
+    match array.data() {
+        Data::F32(d) => (Dtype::F32, d.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        Data::F64(d) => (Dtype::F64, d.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        Data::I32(d) => (Dtype::I32, d.iter().flat_map(|x| x.to_le_bytes()).collect()),
+    }
+}
+
+fn array(tensor: &TensorView<'_>) -> Option<Array> {
+    let (shape, bytes) = (tensor.shape().to_vec(), tensor.data());
+    let made = match tensor.dtype() {
+        Dtype::F32 => Array::new(shape, bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()),
+        Dtype::F64 => Array::new(shape, bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>()),
+        Dtype::I32 => Array::new(shape, bytes.as_chunks().0.iter().map(|b| i32::from_le_bytes(*b)).collect::<Vec<_>>()),
+        _ => return None,
+    };
+    made.ok()
+}

@@ -1,0 +1,247 @@
+//! A fit that is stopped, put away in a file and taken up again ends, bit for bit, like one that never stopped.
+
+use mcvi::fit::{Allowance, Ending, Fit, FitReport, Optimiser, Schedule, Settings, State};
+use mcvi::infer::{Budget, ChainChoice, Checkpoint, Ended, Posterior, Request, infer, infer_from, infer_quietly};
+use mcvi::model::Model;
+use mcvi::{Approximation, Chain, Error, Params, Target, fit_observed, posteriors, target};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+fn model(name: &str) -> Model {
+    posteriors::ALL.iter().find(|b| b.name == name).expect("a posterior").model().expect("a model")
+}
+
+fn banana() -> Approximation {
+    Approximation::new(model("banana"), Chain::hamiltonian(2)).expect("an approximation")
+}
+
+/// All of a report but the time it took.
+fn timeless(report: &FitReport) -> impl PartialEq + std::fmt::Debug + use<> {
+    let trace: Vec<_> = report.trace.iter().map(|l| (l.iteration, l.bound.to_bits(), l.se.to_bits(), l.rate)).collect();
+    (report.ending, report.iterations, trace, report.diverged, report.skipped, report.rescues)
+}
+
+fn go_on(_: &mcvi::fit::Look) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// A file name of this test alone.
+fn file(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("mcvi-resume-{}-{name}", std::process::id()))
+}
+
+/// Fit, put away after each of these numbers of iterations.
+fn in_pieces(approximation: &Approximation, settings: &Settings, pieces: &[usize], name: &str) -> (Params, FitReport) {
+    let path = file(name);
+    let mut fit = Fit::new(approximation, settings).expect("a fit");
+    for piece in pieces {
+        let ending = fit.run(&mut Allowance::new(Some(*piece), None), go_on).expect("it runs");
+        assert_eq!(ending, Ending::Exhausted);
+        fit.state().expect("a state").save(&path).expect("saved");
+        let state = State::load(&path).expect("loaded");
+        fit = Fit::resume(approximation, settings, &state).expect("resumed");
+    }
+    std::fs::remove_file(&path).expect("removed");
+    let ending = fit.run(&mut Allowance::new(None, None), go_on).expect("it runs");
+    fit.finish(ending).expect("an end")
+}
+
+#[test]
+fn a_fit_in_pieces_is_the_whole_fit() {
+    for (i, schedule) in
+        [Schedule::Automatic, Schedule::Cosine, Schedule::Halving(300), Schedule::Constant].into_iter().enumerate()
+    {
+        let optimiser = if i == 3 { Optimiser::RmsProp { decay: 0.99 } } else { Optimiser::default() };
+        let settings = Settings { schedule, optimiser, iterations: 2010, draws: 4, ..Settings::default() };
+        let mut whole = banana();
+        let report = fit_observed(&mut whole, &settings, go_on).expect("a fit");
+        let (params, pieces) = in_pieces(&banana(), &settings, &[1, 49, 180, 7, 750], &format!("{i}"));
+        assert_eq!(timeless(&report), timeless(&pieces), "{schedule:?}");
+        assert_eq!(whole.params(), &params, "{schedule:?}");
+        assert_eq!(pieces.iterations, 2010);
+    }
+}
+
+#[test]
+fn so_it_is_where_draws_are_lost() {
+    // Half of the space has no mass: draws are lost, later ones left out, and the fit is taken back.
+    let cliff = || target(1, |_, z| z.gt(0.0).select(z * -1.0, f64::NEG_INFINITY).sum(&[1]));
+    let start = mcvi::Start::new(&[0.5], &[1.0]).expect("a start");
+    let approximation = Approximation::from(Arc::new(cliff()), Chain::new(mcvi::density::Gaussian::diagonal()), start);
+    let approximation = approximation.expect("an approximation");
+    let settings = Settings { iterations: 500, ..Settings::default() };
+    let mut whole = approximation.clone();
+    let report = fit_observed(&mut whole, &settings, go_on).expect("a fit");
+    assert!(report.diverged > 0);
+    let (params, pieces) = in_pieces(&approximation, &settings, &[30, 40, 230], "cliff");
+    assert_eq!((whole.params(), timeless(&report)), (&params, timeless(&pieces)));
+}
+
+#[test]
+fn an_interrupted_fit_goes_on_and_what_it_delivers_does_not_disturb_it() {
+    let settings = Settings { iterations: 3000, ..Settings::default() };
+    let mut whole = banana();
+    let report = fit_observed(&mut whole, &settings, go_on).expect("a fit");
+    let mut fit = Fit::new(&banana(), &settings).expect("a fit");
+    let mut looks = 0;
+    let ending = fit.run(&mut Allowance::new(None, None), |_| {
+        looks += 1;
+        if looks == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(ending.expect("it runs"), Ending::Interrupted);
+    assert_eq!(fit.finish(Ending::Interrupted).expect("so far").1.iterations, 350);
+    let mut again = Fit::resume(&banana(), &settings, &fit.state().expect("a state")).expect("resumed");
+    let ending = again.run(&mut Allowance::new(None, None), go_on).expect("it runs");
+    let (params, pieces) = again.finish(ending).expect("an end");
+    assert_eq!((whole.params(), timeless(&report)), (&params, timeless(&pieces)));
+}
+
+#[test]
+fn states_that_do_not_belong_are_refused() {
+    let settings = Settings { iterations: 100, ..Settings::default() };
+    let state = Fit::new(&banana(), &settings).and_then(|mut fit| fit.state()).expect("a state");
+    let refused = |approximation: &Approximation, settings: &Settings, says: &str| {
+        let error = Fit::resume(approximation, settings, &state).map(|_| ()).expect_err(says);
+        assert!(matches!(error, Error::Setting { .. }) && error.to_string().contains(says), "{error}");
+    };
+    refused(&banana(), &Settings { seed: 2, ..settings.clone() }, "other settings");
+    refused(&banana(), &Settings { rate: 0.1, ..settings.clone() }, "other settings");
+
+    let schools = Approximation::new(model("eight-schools"), Chain::hamiltonian(2)).expect("an approximation");
+    refused(&schools, &settings, "another model or chain");
+    let longer = Approximation::new(model("banana"), Chain::hamiltonian(3)).expect("an approximation");
+    assert!(Fit::resume(&longer, &settings, &state).is_ok(), "told apart by shape only");
+    // Time and threads may be others, and so may the number of iterations.
+    let more = Settings { iterations: 200, threads: 1, seconds: Some(9.0), ..settings.clone() };
+    assert!(Fit::resume(&banana(), &more, &state).is_ok());
+    // Not where the rate follows from it.
+    let cosine = Settings { schedule: Schedule::Cosine, ..settings };
+    let state = Fit::new(&banana(), &cosine).and_then(|mut fit| fit.state()).expect("a state");
+    let more = Settings { iterations: 200, ..cosine };
+    assert!(matches!(Fit::resume(&banana(), &more, &state), Err(Error::Setting { .. })));
+}
+
+fn request(chain: ChainChoice, iterations: Option<usize>) -> Request {
+    let mut request = Request { chain, budget: Budget { iterations, seconds: None }, ..Request::default() };
+    // A ladder of short rungs, the last of which is the longest chain.
+    request.settings.iterations = 400;
+    request
+}
+
+fn assert_same(a: &Posterior, b: &Posterior) {
+    assert_eq!((a.shape, a.kept, a.iterations, a.ended), (b.shape, b.kept, b.iterations, b.ended));
+    assert!(a.draws == b.draws && a.judgement == b.judgement && a.verdict == b.verdict);
+    assert!(a.approximation.params() == b.approximation.params(), "other parameters");
+    let reports = |p: &Posterior| p.attempts.iter().map(|a| (a.bound, timeless(&a.report))).collect::<Vec<_>>();
+    assert_eq!(reports(a), reports(b));
+}
+
+#[test]
+fn the_ladder_goes_on_from_the_rung_it_stood_on() {
+    let funnel = || -> Arc<dyn Target> { Arc::new(model("funnel")) };
+    let whole = infer_quietly(model("funnel"), &request(ChainChoice::Auto, None)).expect("a posterior");
+    assert_eq!((whole.attempts.len(), whole.ended), (4, Ended::Finished), "every rung is tried");
+    let path = file("ladder");
+    let mut checkpoint = Checkpoint::default();
+    // Within the first rung, at its end, and within the second, the third and the last.
+    for (total, rungs) in [(130, 1), (400, 1), (777, 2), (1010, 3), (1333, 4)] {
+        let part = infer_from(funnel(), &request(ChainChoice::Auto, Some(total)), &checkpoint, |_, _| {
+            ControlFlow::Continue(())
+        });
+        let part = part.expect("a posterior");
+        assert_eq!((part.ended, part.iterations, part.attempts.len()), (Ended::Budget, total, rungs));
+        assert!(part.verdict.reasons.iter().any(|r| r.contains("budget")), "{:?}", part.verdict);
+        // To stop there at once is the same as to stop on the way.
+        if total == 777 {
+            assert_same(&part, &infer_quietly(model("funnel"), &request(ChainChoice::Auto, Some(777))).expect("one"));
+        }
+        part.checkpoint.save(&path).expect("saved");
+        checkpoint = Checkpoint::load(&path).expect("loaded");
+        assert_eq!(checkpoint.iterations(), total);
+    }
+    let request = request(ChainChoice::Auto, None);
+    let end = infer_from(funnel(), &request, &checkpoint, |_, _| ControlFlow::Continue(())).expect("a posterior");
+    assert_same(&whole, &end);
+    // Nothing is left to do: it stays as it is.
+    let again = infer_from(funnel(), &request, &end.checkpoint, |_, _| panic!("a look")).expect("a posterior");
+    assert_same(&whole, &again);
+
+    let refused = |target: Arc<dyn Target>, request: &Request, says: &str| {
+        let tried = infer_from(target, request, &checkpoint, |_, _| ControlFlow::Continue(()));
+        let error = tried.map(|_| ()).expect_err(says);
+        assert!(matches!(error, Error::Setting { .. }) && error.to_string().contains(says), "{error}");
+    };
+    refused(Arc::new(model("banana")), &request, "10 dimensions, this one 2");
+    let shifted = target(10, |_, z| (z - 1.0).square().sum(&[1]) * -0.5);
+    refused(Arc::new(shifted), &request, "another model, or of other data");
+    refused(funnel(), &Request { chain: ChainChoice::None, ..request.clone() }, "where nothing more was asked for");
+    let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 };
+    refused(funnel(), &Request { chain, ..request.clone() }, "another chain: a Gaussian alone, where a Hamiltonian");
+
+    let bytes = std::fs::read(&path).expect("read");
+    // One bit, in the middle of some array, is enough.
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    for damaged in [&bytes[..bytes.len() / 2], &bytes[..20], &[], &flipped] {
+        std::fs::write(&path, damaged).expect("written");
+        let error = Checkpoint::load(&path).expect_err("damaged");
+        assert!(matches!(error, Error::File { .. }) && error.to_string().contains("damaged"), "{error}");
+    }
+    std::fs::remove_file(&path).expect("removed");
+    assert!(matches!(Checkpoint::load(&path), Err(Error::File { .. })));
+}
+
+#[test]
+fn an_interrupted_inference_goes_on() {
+    let schools = || -> Arc<dyn Target> { Arc::new(model("eight-schools")) };
+    let request = Request {
+        settings: Settings { iterations: 1500, ..Settings::default() },
+        chain: ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 },
+        ..Request::default()
+    };
+    let whole = infer_quietly(model("eight-schools"), &request).expect("a posterior");
+    let mut looks = 0;
+    let part = infer(schools(), &request, |_, _| {
+        looks += 1;
+        if looks == 11 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let part = part.expect("a posterior");
+    assert_eq!((part.ended, part.iterations), (Ended::Interrupted, 550));
+    let end = infer_from(schools(), &request, &part.checkpoint, |_, _| ControlFlow::Continue(()));
+    assert_same(&whole, &end.expect("a posterior"));
+}
+
+#[test]
+fn a_time_budget_ends_a_fit_cleanly_and_its_iterations_repeat_it() {
+    let begun = Instant::now();
+    let settings =
+        Settings { seconds: Some(0.3), iterations: 10_000_000, schedule: Schedule::Constant, ..Settings::default() };
+    let mut approximation = banana();
+    let report = fit_observed(&mut approximation, &settings, go_on).expect("a fit");
+    assert!(report.ending == Ending::Exhausted && report.iterations > 0 && begun.elapsed().as_secs_f64() < 3.0);
+    let same = Settings { seconds: None, iterations: report.iterations, ..settings };
+    let mut repeated = banana();
+    let again = fit_observed(&mut repeated, &same, go_on).expect("a fit");
+    assert_eq!((approximation.params(), timeless(&report)), (repeated.params(), timeless(&again)));
+
+    // However short it is, something is delivered; the long chain with networks is not begun in vain.
+    for seconds in [1e-9, 1.0] {
+        let mut request = Request { budget: Budget { iterations: None, seconds: Some(seconds) }, ..Request::default() };
+        let begun = Instant::now();
+        let timed = infer_quietly(model("funnel"), &request).expect("a posterior");
+        assert!(begun.elapsed().as_secs_f64() < seconds + 5.0);
+        assert_eq!(timed.ended, Ended::Budget);
+        assert!(timed.iterations > 0 && timed.attempts.len() < 4, "{} attempts", timed.attempts.len());
+        request.budget = Budget { iterations: Some(timed.iterations), seconds: None };
+        assert_same(&timed, &infer_quietly(model("funnel"), &request).expect("a posterior"));
+    }
+    for budget in [
+        Budget { iterations: Some(0), seconds: None },
+        Budget { iterations: None, seconds: Some(0.0) },
+        Budget { iterations: None, seconds: Some(f64::NAN) },
+    ] {
+        let request = Request { budget, ..Request::default() };
+        assert!(matches!(infer_quietly(model("banana"), &request), Err(Error::Setting { .. })));
+    }
+}
