@@ -546,6 +546,39 @@ impl External for Fussy {
 }
 
 #[test]
+fn a_step_that_fails_late_undoes_what_it_did_early_and_early_what_would_come_late() {
+    // Large enough for several threads, so that the step has several parts.
+    let n = 300;
+    for threads in [1, 2, 3] {
+        for late in [false, true] {
+            let graph = Graph::new();
+            let (early, after) = (graph.state("early", zeros([n, n])), graph.state("after", zeros([n, n])));
+            let index = graph.input("index", DType::I32, 2);
+            let x = graph.state("x", zeros([n, n]));
+            let far = (x + 0.5).matmul(x + 0.25).tanh().matmul(x + 1.0);
+            let picked = if late { far } else { x }.take(0, index).sum_all();
+            let program = graph.program().update(early, early + 1.0).update(after, after + far.matmul(far) + picked);
+            let mut program = program.threads(threads).compile().unwrap();
+            program.write("index", &ints(&[0, n as i32 - 1])).unwrap();
+            program.run(2).unwrap();
+            let before = program.states();
+            program.write("index", &ints(&[0, n as i32])).unwrap();
+            assert!(matches!(program.run(1), Err(Error::Index { .. })));
+            assert_eq!(program.states(), before, "{threads} threads, late: {late}");
+            assert_eq!(program.step(), 2);
+            // And it goes on.
+            program.write("index", &ints(&[0, 1])).unwrap();
+            program.run(1).unwrap();
+            assert_eq!(program.read("early").unwrap().to_f64(), vec![3.0; n * n]);
+        }
+    }
+}
+
+fn zeros(shape: [usize; 2]) -> Array {
+    Array::zeros(DType::F64, shape).unwrap()
+}
+
+#[test]
 fn an_external_function_that_fails_or_panics_fails_its_step_only() {
     for threads in [1, 2] {
         let graph = Graph::new();

@@ -53,11 +53,17 @@ impl<T: Float> ConvJob<T> {
         let (ow, stride) = (self.c.y[3], self.c.window.stride);
         self.rows(|patch, met| {
             let row = &mut patches[patch..patch + ow];
-            row.fill(T::of(0.0));
-            if let Some((_, first, columns)) = met {
-                for x in columns {
-                    row[x] = image[(first + (x * stride) as isize) as usize];
-                }
+            let Some((_, first, columns)) = met.filter(|(.., columns)| !columns.is_empty()) else {
+                return row.fill(T::of(0.0));
+            };
+            row[..columns.start].fill(T::of(0.0));
+            row[columns.end..].fill(T::of(0.0));
+            let pixels = &image[(first + (columns.start * stride) as isize) as usize..];
+            let row = &mut row[columns];
+            if stride == 1 {
+                row.copy_from_slice(&pixels[..row.len()]);
+            } else {
+                row.iter_mut().zip(pixels.iter().step_by(stride)).for_each(|(to, pixel)| *to = *pixel);
             }
         });
     }
@@ -67,11 +73,13 @@ impl<T: Float> ConvJob<T> {
         let stride = self.c.window.stride;
         image.fill(T::of(0.0));
         self.rows(|_, met| {
-            if let Some((patch, first, columns)) = met {
-                for x in columns {
-                    let pixel = &mut image[(first + (x * stride) as isize) as usize];
-                    *pixel = pixel.plus(patches[patch + x]);
-                }
+            let Some((patch, first, columns)) = met.filter(|(.., columns)| !columns.is_empty()) else { return };
+            let pixels = &mut image[(first + (columns.start * stride) as isize) as usize..];
+            let row = &patches[patch + columns.start..patch + columns.end];
+            if stride == 1 {
+                pixels.iter_mut().zip(row).for_each(|(pixel, x)| *pixel = pixel.plus(*x));
+            } else {
+                pixels.iter_mut().step_by(stride).zip(row).for_each(|(pixel, x)| *pixel = pixel.plus(*x));
             }
         });
     }
@@ -142,7 +150,8 @@ pub(super) fn resize<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn 
     let &Kernel::Resize { planes, small, large, up, from, to, .. } = kernel else {
         unreachable!("called for resizing");
     };
-    Box::new(ResizeJob { planes, small, large, up, from: layout.at::<T>(from), to: layout.at(to) })
+    let columns = (0..large[1]).map(|x| x * small[1] / large[1]).collect();
+    Box::new(ResizeJob { planes, small, large, up, columns, from: layout.at::<T>(from), to: layout.at(to) })
 }
 
 struct ResizeJob<T> {
@@ -150,6 +159,8 @@ struct ResizeJob<T> {
     small: [usize; 2],
     large: [usize; 2],
     up: bool,
+    /// The column of the small image for each of the large one.
+    columns: Vec<usize>,
     from: At<T>,
     to: At<T>,
 }
@@ -180,14 +191,13 @@ impl<T: Float> Job for ResizeJob<T> {
             }
             for y in 0..hh {
                 // The nearest pixel of the small image: ⌊y · h / H⌋.
-                let row = y * h / hh * w;
-                for x in 0..ww {
-                    let (s, l) = (row + x * w / ww, y * ww + x);
-                    if self.up {
-                        to[l] = from[s];
-                    } else {
-                        to[s] = to[s].plus(from[l]);
-                    }
+                let (row, wide) = (y * h / hh * w, y * ww..(y + 1) * ww);
+                if self.up {
+                    let from = &from[row..row + w];
+                    to[wide].iter_mut().zip(&self.columns).for_each(|(to, x)| *to = from[*x]);
+                } else {
+                    let to = &mut to[row..row + w];
+                    from[wide].iter().zip(&self.columns).for_each(|(from, x)| to[*x] = to[*x].plus(*from));
                 }
             }
         }
