@@ -27,7 +27,7 @@ pub struct Common {
 impl Common {
     /// Threads to use.
     pub fn threads(&self) -> usize {
-        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+        threads_or_all(self.threads)
     }
 
     /// The folder for results, made and found writable before any work is done. None where none is wanted.
@@ -62,6 +62,11 @@ impl Common {
             other => other.context("cannot print the result"),
         }
     }
+}
+
+/// As many threads as asked for, or as the machine has.
+pub fn threads_or_all(threads: Option<u16>) -> usize {
+    threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
 /// Print what a command has to say.

@@ -279,3 +279,41 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     std::fs::write(run.join("model.safetensors"), b"no").unwrap();
     failed(&mcvi(&["vae", "evaluate", text(&run)]), 2, &["model.safetensors", "damaged"]);
 }
+
+#[test]
+fn a_sweep_trains_many_goes_on_and_one_that_fails_stops_no_other() {
+    let dir = TempDir::new().unwrap();
+    let (data, file, out) = (images(dir.path()), dir.path().join("s.toml"), dir.path().join("runs"));
+    let all = format!("[all]\ndata = {:?}\nhidden = 8\nlatent = 2\nlayers = 1\nbatch = 10\nepochs = 3\n", text(&data));
+    let listed = "[run.plain]\nleapfrogs = 0\n[run.chain]\nleapfrogs = 2\n[run.lost]\nrate = 1e18\n";
+    std::fs::write(&file, format!("{all}{listed}")).unwrap();
+    let sweep = |more: &[&str]| mcvi(&[&["vae", "sweep", text(&file), "--out", text(&out)], more].concat());
+    let output = sweep(&["--json", "--evaluate", "20"]);
+    failed(&output, 1, &["lost: fit: in epoch 1", "1 of 3 runs failed"]);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["failed"], 1);
+    for name in ["plain", "chain"] {
+        assert_eq!(result["runs"][name]["epochs"], 3);
+        let test = &result["runs"][name]["test"];
+        assert!(test["log_p"]["value"].as_f64().unwrap() > test["bound"]["value"].as_f64().unwrap());
+    }
+    // Each is the same as if it had been trained alone.
+    let alone = dir.path().join("alone");
+    let settings = out.join("chain/settings.toml");
+    succeeded(&mcvi(&["vae", "train", "--config", text(&settings), "--out", text(&alone)]));
+    assert!(contents(&alone) == contents(&out.join("chain")));
+    // Again, with more epochs and without the one that fails.
+    std::fs::write(&file, format!("{}{listed}", all.replace("epochs = 3", "epochs = 4"))).unwrap();
+    let table = succeeded(&sweep(&["--only", "plain,chain"]));
+    assert!(table.contains("plain") && table.contains("chain") && !table.contains("lost"), "{table}");
+    let metrics = std::fs::read_to_string(out.join("plain/metrics.csv")).unwrap();
+    assert_eq!(metrics.lines().count(), 5);
+
+    failed(&sweep(&["--only", "plane"]), 2, &["plane", "plain"]);
+    std::fs::write(&file, "[run.\"../x\"]\n").unwrap();
+    failed(&sweep(&[]), 2, &["../x"]);
+    std::fs::write(&file, "[run]\n").unwrap();
+    failed(&sweep(&[]), 2, &["no runs"]);
+    std::fs::write(&file, "[run.a]\nlatents = 2\n").unwrap();
+    failed(&sweep(&[]), 2, &["s.toml", "latents"]);
+}

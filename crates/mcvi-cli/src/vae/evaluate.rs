@@ -1,7 +1,7 @@
 //! `mcvi vae evaluate`: the bound and log p(x) of a split, by importance sampling and, as a check, by annealing.
 
 use super::folder::RunFolder;
-use crate::output::print;
+use crate::output::{print, threads_or_all};
 use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
@@ -71,73 +71,116 @@ pub fn images(folder: &RunFolder, model: &Deep, data: Option<&Path>, split: Spli
     Ok(images)
 }
 
-/// Evaluate, print and keep the result in the run's folder.
-pub fn run(options: &Options) -> Result<()> {
-    let begun = Instant::now();
-    let threads =
-        options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let folder = RunFolder::open(&options.run)?;
-    let model = folder.model()?;
-    let images = images(&folder, &model, options.data.as_deref(), options.split)?;
-    // Files may be sorted by class: some images are a sample of all, never the first.
-    let mut which = order(options.seed, 0, images.len());
-    which.truncate(options.images.map_or(images.len(), |n| n as usize));
-    let pixels = images.array()?;
+/// What to evaluate and how.
+pub struct Evaluation {
+    /// The folder of the run.
+    pub run: PathBuf,
+    pub split: Split,
+    pub samples: usize,
+    /// How many images; all where none is said.
+    pub images: Option<usize>,
+    /// How many of them to check by annealing, over how many temperatures and chains.
+    pub annealed: usize,
+    pub temperatures: usize,
+    pub chains: usize,
+    /// Where the images are now.
+    pub data: Option<PathBuf>,
+    pub seed: u64,
+    pub threads: usize,
+}
 
-    let interrupts = Interrupts::new(None);
-    let mut evaluator = Evaluator::new(&model, &pixels, !images.is_binary(), options.seed, threads)?;
-    let bar = bar(which.len(), "importance sampling");
-    let evidence = evaluator.evidence(&which, options.samples as usize, |done| {
-        bar.set_position(done as u64);
-        if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    bar.finish_and_clear();
+impl Evaluation {
+    /// A thousand samples of every image of a split.
+    pub fn of(run: &Path, split: Split) -> Self {
+        let run = run.to_owned();
+        Evaluation {
+            run,
+            split,
+            samples: 1000,
+            images: None,
+            annealed: 0,
+            temperatures: 1000,
+            chains: 16,
+            data: None,
+            seed: 1,
+            threads: 1,
+        }
+    }
+}
+
+/// Evaluate, and keep the result in the run's folder unless the observer breaks it off. The observer is told what is
+/// being done, how many images are, and of how many.
+pub fn evaluate(asked: &Evaluation, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
+    let begun = Instant::now();
+    let folder = RunFolder::open(&asked.run)?;
+    let model = folder.model()?;
+    let images = images(&folder, &model, asked.data.as_deref(), asked.split)?;
+    // Files may be sorted by class: some images are a sample of all, never the first.
+    let mut which = order(asked.seed, 0, images.len());
+    which.truncate(asked.images.unwrap_or(images.len()));
+    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.threads)?;
+    let evidence =
+        evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
     let interrupted = evidence.log_p.len() < which.len();
-
-    let annealed = if options.annealed > 0 && !interrupted {
-        let some: Vec<i32> = which.iter().copied().take(options.annealed as usize).collect();
-        let settings = AnnealSettings {
-            temperatures: options.temperatures as usize,
-            chains: options.chains as usize,
-            seed: options.seed,
-            ..AnnealSettings::default()
-        };
-        let bar = self::bar(some.len(), "annealing");
-        let by = annealed_evidence(&model, &images.batch(&some)?, settings, |done| bar.set_position(done as u64))?;
-        bar.finish_and_clear();
+    let mut result = json!({
+        "split": asked.split.to_string(),
+        "images": evidence.log_p.len(),
+        "samples": asked.samples,
+        "bound": {"value": number(bound.value), "se": number(bound.se)},
+        "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
+        "gap": number(log_p.value - bound.value),
+        "seed": asked.seed,
+        "interrupted": interrupted,
+    });
+    if asked.annealed > 0 && !interrupted {
+        let some: Vec<i32> = which.iter().copied().take(asked.annealed).collect();
+        let (temperatures, chains, seed) = (asked.temperatures, asked.chains, asked.seed);
+        let settings = AnnealSettings { temperatures, chains, seed, ..AnnealSettings::default() };
+        let by = annealed_evidence(&model, &images.batch(&some)?, settings, |done| {
+            // Annealing is not broken off: a Ctrl-C more ends everything.
+            let _ = observe("annealing", done, some.len());
+        })?;
         let differences: Vec<f64> = by.log_p.iter().zip(&evidence.log_p).map(|(a, b)| a - b).collect();
         let (log_p, difference) = (mean(&by.log_p), mean(&differences));
-        Some(json!({
+        result["annealed"] = json!({
             "images": some.len(),
-            "chains": options.chains,
-            "temperatures": options.temperatures,
+            "chains": chains,
+            "temperatures": temperatures,
             "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
             "minus_importance_sampling": {"value": number(difference.value), "se": number(difference.se)},
             "accept": number(by.accept),
             "step": by.step,
-        }))
-    } else {
-        None
-    };
-
-    let mut result = json!({
-        "split": options.split.to_string(),
-        "images": evidence.log_p.len(),
-        "samples": options.samples,
-        "bound": {"value": number(bound.value), "se": number(bound.se)},
-        "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
-        "gap": number(log_p.value - bound.value),
-        "seconds": begun.elapsed().as_secs_f64(),
-        "seed": options.seed,
-        "interrupted": interrupted,
-    });
-    if let Some(annealed) = annealed {
-        result["annealed"] = annealed;
+        });
     }
+    result["seconds"] = json!(begun.elapsed().as_secs_f64());
     if !interrupted {
-        folder.save(&format!("evaluation-{}.json", options.split), format!("{result:#}\n").as_bytes())?;
+        folder.save(&format!("evaluation-{}.json", asked.split), format!("{result:#}\n").as_bytes())?;
     }
+    Ok(result)
+}
+
+/// Evaluate and print.
+pub fn run(options: &Options) -> Result<()> {
+    let asked = Evaluation {
+        samples: options.samples as usize,
+        images: options.images.map(|n| n as usize),
+        annealed: options.annealed as usize,
+        temperatures: options.temperatures as usize,
+        chains: options.chains as usize,
+        data: options.data.clone(),
+        seed: options.seed,
+        threads: threads_or_all(options.threads),
+        ..Evaluation::of(&options.run, options.split)
+    };
+    let (interrupts, bar) = (Interrupts::new(None), bar());
+    let result = evaluate(&asked, |what, done, of| {
+        bar.set_prefix(what.to_owned());
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    bar.finish_and_clear();
     print(&if options.json { result.to_string() } else { text(&result) })
 }
 
@@ -145,11 +188,10 @@ fn number(x: f64) -> Value {
     if x.is_finite() { json!(x) } else { Value::Null }
 }
 
-fn bar(length: usize, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(length as u64);
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(1);
     let style = ProgressStyle::with_template("{prefix} {bar:20} {pos}/{len} images, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_prefix(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

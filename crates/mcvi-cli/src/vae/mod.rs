@@ -2,7 +2,9 @@
 
 mod evaluate;
 mod folder;
+mod session;
 mod settings;
+mod sweep;
 mod train;
 
 use anyhow::Result;
@@ -12,6 +14,8 @@ use clap::Subcommand;
 pub enum Command {
     /// Train a decoder, an inference network and a chain together.
     Train(Box<train::Options>),
+    /// Train many models at once, from a file that lists them.
+    Sweep(sweep::Options),
     /// Estimate the bound and log p(x) of images a model has not seen.
     Evaluate(evaluate::Options),
 }
@@ -20,6 +24,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Train(options) => train::run(&options),
+        Command::Sweep(options) => sweep::run(&options),
         Command::Evaluate(options) => evaluate::run(&options),
     }
 }

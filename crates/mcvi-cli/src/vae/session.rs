@@ -1,0 +1,164 @@
+//! One training run in its folder: begun, resumed, and taken to its end. What is shown meanwhile is the caller's.
+
+use super::folder::RunFolder;
+use super::settings::{Choices, Meant};
+use crate::mistake::{Mistake, mistaken};
+use anyhow::Result;
+use mcvi::data::{Dataset, Images, Split};
+use mcvi::vae::{Progress, Tick, Trainer};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Instant;
+
+/// What happens in a run.
+pub enum Event<'a> {
+    /// Some steps were taken.
+    Steps {
+        tick: &'a Tick,
+        progress: &'a Progress,
+        epochs: usize,
+        /// Seconds since the epoch began, and of each epoch before it.
+        seconds: f64,
+        times: &'a [f64],
+    },
+    /// Something looks wrong; said once.
+    Warning(String),
+}
+
+/// A run in its folder.
+pub struct Session {
+    folder: RunFolder,
+    trainer: Trainer,
+    epochs: usize,
+    times: Vec<f64>,
+}
+
+impl Session {
+    /// A new run in a folder that is not there yet.
+    pub fn begin(typed: &Choices, out: &Path, threads: usize) -> Result<Self> {
+        let (meant, train, valid) = read(typed)?;
+        let data = names(&train, &valid);
+        let (train, valid) = (train.array()?, valid.array()?);
+        // Everything is checked before the folder is made.
+        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), threads)?;
+        let folder = RunFolder::create(out, &meant.choices())?;
+        Ok(Session { folder, trainer, epochs: meant.training.epochs, times: vec![] })
+    }
+
+    /// A run that was begun, with what is to be said about it.
+    pub fn resume(typed: &Choices, out: &Path, threads: usize) -> Result<(Self, Option<String>)> {
+        let folder = RunFolder::open(out)?;
+        let saved = folder.settings()?;
+        // Where the images are, and for how long to go on, may change; nothing else may.
+        let free = Choices { data: None, epochs: None, ..typed.clone() };
+        let differ = free.against(&saved)?;
+        if !differ.is_empty() {
+            let why = format!(
+                "{} was begun with other values of {}; leave them out to go on, or begin another run",
+                out.display(),
+                differ.join(", ")
+            );
+            return Err(Mistake(why).into());
+        }
+        let (meant, train, valid) = read(&typed.or(&saved)?)?;
+        let data = names(&train, &valid);
+        let (train, valid) = (train.array()?, valid.array()?);
+        let images = (&train, &valid, data.as_str());
+        let (checkpoint, said) = folder.checkpoint()?;
+        let trainer = match checkpoint {
+            None => Trainer::new(&meant.architecture, &meant.training, images, threads)?,
+            Some(mut checkpoint) => {
+                if checkpoint.architecture != meant.architecture {
+                    let why = format!(
+                        "the checkpoint in {} is of another architecture, {:?}, than its settings say, {:?}",
+                        out.display(),
+                        checkpoint.architecture,
+                        meant.architecture
+                    );
+                    return Err(Mistake(why).into());
+                }
+                checkpoint.settings.epochs = meant.training.epochs;
+                checkpoint.progress.stopped &= typed.epochs.is_none();
+                Trainer::resume(&checkpoint, images, threads).map_err(|e| mistaken(e.into()))?
+            }
+        };
+        folder.set_settings(&meant.choices())?;
+        let mut times = folder.times();
+        times.truncate(trainer.progress().epochs.len());
+        Ok((Session { folder, trainer, epochs: meant.training.epochs, times }, said))
+    }
+
+    /// Train until it is done, or the observer breaks it off. Returns the summary that is kept in the folder.
+    pub fn train(&mut self, mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Value> {
+        let Session { folder, trainer, epochs, times } = self;
+        let mut said: Vec<String> = vec![];
+        let mut interrupted = false;
+        while !trainer.is_over() && !interrupted {
+            let (begun, progress) = (Instant::now(), trainer.progress().clone());
+            let report = trainer.epoch(|tick| {
+                let seconds = begun.elapsed().as_secs_f64();
+                observe(Event::Steps { tick, progress: &progress, epochs: *epochs, seconds, times })
+            })?;
+            let Some(report) = report else {
+                interrupted = true;
+                break;
+            };
+            let epoch = report.epoch;
+            if trainer.progress().best == Some(epoch) {
+                folder.keep_model(&trainer.model())?;
+            }
+            folder.keep(&trainer.checkpoint()?)?;
+            times.push(begun.elapsed().as_secs_f64());
+            folder.keep_times(times)?;
+            for warning in trainer.warnings() {
+                // Each kind of warning once, not every epoch.
+                let kind: String = warning.chars().filter(|c| c.is_alphabetic()).take(30).collect();
+                if !said.contains(&kind) {
+                    interrupted |= observe(Event::Warning(format!("epoch {epoch}: {warning}"))).is_break();
+                    said.push(kind);
+                }
+            }
+        }
+        let result = summary(trainer.progress(), times.iter().sum(), folder.path(), interrupted);
+        folder.save("summary.json", format!("{result:#}\n").as_bytes())?;
+        Ok(result)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Progress {
+        self.trainer.progress()
+    }
+}
+
+/// What was meant, with the images it is about.
+fn read(typed: &Choices) -> Result<(Meant, Images, Images)> {
+    let mut meant = typed.meant([1, 1])?;
+    let dataset = Dataset::open(&meant.data)?;
+    // Saved as it is found from anywhere.
+    meant.data = std::fs::canonicalize(&meant.data)?;
+    let [train, valid] =
+        dataset.read([Split::Train, Split::Valid], meant.binarization.library(), meant.training.seed)?;
+    meant.architecture.image = [train.height(), train.width()];
+    meant.training.fresh = !train.is_binary();
+    Ok((meant, train, valid))
+}
+
+/// What tells these images from others.
+fn names(train: &Images, valid: &Images) -> String {
+    format!("{} {}", train.checksum(), valid.checksum())
+}
+
+fn summary(progress: &Progress, seconds: f64, run: &Path, interrupted: bool) -> Value {
+    let best = progress.best();
+    let number = |x: f64| if x.is_finite() { json!(x) } else { Value::Null };
+    json!({
+        "epochs": progress.epochs.len(),
+        "best_epoch": best.map(|b| b.epoch),
+        "train_bound": best.map_or(Value::Null, |b| number(b.train_bound)),
+        "valid_bound": best.map_or(Value::Null, |b| number(b.valid_bound)),
+        "seconds": seconds,
+        "run": run,
+        "interrupted": interrupted,
+    })
+}

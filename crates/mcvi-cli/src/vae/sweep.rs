@@ -1,0 +1,193 @@
+//! `mcvi vae sweep`: many runs at once, each in its folder, each going on where it stopped, none stopping the others.
+
+use super::evaluate::{Evaluation, evaluate};
+use super::session::{Event, Session};
+use super::settings::Choices;
+use super::train::{bar, show};
+use crate::mistake::Mistake;
+use crate::output::print;
+use crate::watch::Interrupts;
+use anyhow::{Result, anyhow};
+use clap::Args;
+use indicatif::MultiProgress;
+use mcvi::data::Split;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Options of `mcvi vae sweep`.
+#[derive(Args)]
+pub struct Options {
+    /// A file with options for all runs under [all] and a table [run.NAME] for each run.
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Folder for the runs, each under its name. Runs that are there go on; runs that are over stay as they are.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Only these runs. [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Runs at a time.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Threads of each run. Results do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Evaluate each model on the test images when it is trained, with so many importance samples; 0 does not.
+    #[arg(long, value_name = "SAMPLES", default_value_t = 0)]
+    evaluate: u32,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the file says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sweep {
+    #[serde(default)]
+    all: Choices,
+    run: BTreeMap<String, Choices>,
+}
+
+impl Sweep {
+    fn read(path: &Path) -> Result<Self> {
+        let wrong = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
+        let sweep: Sweep = toml::from_str(&text).map_err(|e| wrong(&e))?;
+        let fits =
+            |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        if let Some(name) = sweep.run.keys().find(|name| !fits(name) || name.starts_with('.')) {
+            let why = format!("`{name}` cannot be the name of a folder; use letters, digits, - and _");
+            return Err(wrong(&why).into());
+        }
+        if sweep.run.is_empty() {
+            return Err(wrong(&"lists no runs; give each a table [run.NAME]").into());
+        }
+        Ok(sweep)
+    }
+}
+
+/// What became of a run.
+type Ending = Result<Value>;
+
+/// Train all of them.
+pub fn run(options: &Options) -> Result<()> {
+    let Sweep { all, run: mut runs } = Sweep::read(&options.file)?;
+    if let Some(name) = options.only.iter().find(|name| !runs.contains_key(*name)) {
+        let names: Vec<&str> = runs.keys().map(String::as_str).collect();
+        return Err(Mistake(format!("there is no run `{name}`; there are: {}", names.join(", "))).into());
+    }
+    if !options.only.is_empty() {
+        runs.retain(|name, _| options.only.contains(name));
+    }
+    std::fs::create_dir_all(&options.out)
+        .map_err(|e| Mistake(format!("cannot make the folder {}: {e}", options.out.display())))?;
+    let interrupts = Interrupts::new(None);
+    let bars = MultiProgress::new();
+    let (next, runs): (_, Vec<(String, Choices)>) = (AtomicUsize::new(0), runs.into_iter().collect());
+    let endings: Mutex<Vec<Option<Ending>>> = Mutex::new(runs.iter().map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..usize::from(options.jobs).min(runs.len()) {
+            scope.spawn(|| {
+                while let Some((i, (name, choices))) = nth(&runs, next.fetch_add(1, Ordering::Relaxed)) {
+                    if interrupts.any() {
+                        return;
+                    }
+                    let work = || choices.or(&all).and_then(|choices| one(options, name, &choices, &bars, &interrupts));
+                    // A run that fails, even by a mistake of ours, is its own affair.
+                    let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                        .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
+                    if let Err(error) = &ending {
+                        bars.suspend(|| eprintln!("mcvi: {name}: {error:#}"));
+                    }
+                    if let Ok(mut endings) = endings.lock() {
+                        endings[i] = Some(ending);
+                    }
+                }
+            });
+        }
+    });
+    let _ = bars.clear();
+    let endings = endings.into_inner().map_err(|_| anyhow!("a run stopped unexpectedly"))?;
+    report(options, runs.iter().map(|(name, _)| name.as_str()).zip(endings).collect())
+}
+
+fn nth<T>(items: &[T], i: usize) -> Option<(usize, &T)> {
+    items.get(i).map(|item| (i, item))
+}
+
+/// One run, begun or gone on with, and evaluated.
+fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, interrupts: &Interrupts) -> Ending {
+    let (out, threads) = (options.out.join(name), options.threads.into());
+    let mut session = if out.join("settings.toml").is_file() {
+        let (session, said) = Session::resume(choices, &out, threads)?;
+        if let Some(said) = said {
+            bars.suspend(|| eprintln!("mcvi: {name}: {said}"));
+        }
+        session
+    } else {
+        Session::begin(choices, &out, threads)?
+    };
+    let bar = bars.add(bar());
+    let stop = || if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let result = session.train(|event| {
+        match event {
+            Event::Steps { tick, progress, epochs, seconds, times } => {
+                show(&bar, tick, progress, epochs, seconds, times);
+                bar.set_prefix(format!("{name} {}/{epochs}", tick.epoch));
+            }
+            Event::Warning(warning) => bars.suspend(|| eprintln!("mcvi: {name}: {warning}")),
+        }
+        stop()
+    });
+    bars.remove(&bar);
+    let mut result = result?;
+    drop(session);
+    if options.evaluate > 0 && result["interrupted"] == false {
+        let evaluation =
+            Evaluation { samples: options.evaluate as usize, threads, ..Evaluation::of(&out, Split::Test) };
+        result["test"] = evaluate(&evaluation, |_, _, _| stop())?;
+    }
+    Ok(result)
+}
+
+fn report(options: &Options, endings: Vec<(&str, Option<Ending>)>) -> Result<()> {
+    let failed = endings.iter().filter(|(_, e)| matches!(e, Some(Err(_)))).count();
+    let mut text = format!("{:<24}{:>8}{:>8}{:>12}{:>12}\n", "run", "epochs", "best", "valid", "seconds");
+    let mut runs = serde_json::Map::new();
+    for (name, ending) in endings {
+        let value = match ending {
+            None => json!({"error": null, "begun": false}),
+            Some(Err(error)) => json!({"error": format!("{error:#}")}),
+            Some(Ok(value)) => value,
+        };
+        let number =
+            |name: &str, digits: usize| value[name].as_f64().map_or("".to_owned(), |x| format!("{x:.digits$}"));
+        text += &match (&value["error"], value["begun"] == false) {
+            (_, true) => format!("{name:<24}not begun\n"),
+            (Value::String(_), _) => format!("{name:<24}failed, see above\n"),
+            _ => format!(
+                "{name:<24}{:>8}{:>8}{:>12}{:>12}\n",
+                number("epochs", 0),
+                number("best_epoch", 0),
+                number("valid_bound", 2),
+                number("seconds", 0)
+            ),
+        };
+        runs.insert(name.to_owned(), value);
+    }
+    print(&if options.json {
+        json!({"runs": runs, "failed": failed}).to_string()
+    } else {
+        text.trim_end().to_owned()
+    })?;
+    if failed > 0 {
+        return Err(anyhow!("{failed} of {} runs failed; the others are not affected", runs.len()));
+    }
+    Ok(())
+}
