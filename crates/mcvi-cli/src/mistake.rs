@@ -26,7 +26,12 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         e.is::<Mistake>()
             || matches!(
                 library,
-                Some(mcvi::Error::Setting { .. } | mcvi::Error::Target { .. } | mcvi::Error::File { .. })
+                Some(
+                    mcvi::Error::Setting { .. }
+                        | mcvi::Error::Target { .. }
+                        | mcvi::Error::File { .. }
+                        | mcvi::Error::Data { .. }
+                )
             )
     });
     if theirs { 2 } else { 1 }

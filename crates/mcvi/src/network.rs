@@ -50,6 +50,9 @@ impl Network for Dense {
 
 /// Filters of this extent in every convolution.
 const FILTER: usize = 5;
+/// What hidden layers of convolutional networks are drawn with: softplus halves what differs between rows, and through
+/// five layers nothing of it would be left. (Two layers keep enough.)
+const DEEP: f64 = 1.7;
 
 /// From an image to numbers: convolutions that halve it, joined by the other features, a hidden layer, a linear one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,13 +92,13 @@ impl Network for ConvEncoder {
         let rows = x.shape().dims().first().copied().unwrap_or(1);
         let mut image = x.reshape([rows, 1, h, w]);
         for (i, &maps) in self.maps.iter().enumerate() {
-            image = conv(&scope.child(&format!("conv{}", i + 1)), image, maps, FILTER, 2).softplus();
+            image = conv(&scope.child(&format!("conv{}", i + 1)), image, maps, FILTER, 2, DEEP).softplus();
         }
         let [h, w] = halvings(self.image, self.maps.len())[self.maps.len()];
         let flat = image.reshape([rows, self.maps.last().copied().unwrap_or(1) * h * w]);
         let rest = inputs.iter().filter(|(name, _)| *name != "x").copied();
         let features: Vec<(&str, Expr<'g>)> = std::iter::once(("maps", flat)).chain(rest).collect();
-        let hidden = dense(&scope.child("layer1"), &features, self.hidden, 1.0).softplus();
+        let hidden = dense(&scope.child("layer1"), &features, self.hidden, DEEP).softplus();
         dense(&scope.child("output"), &[("hidden", hidden)], outputs, gain)
     }
 }
@@ -104,8 +107,8 @@ impl Network for ConvDecoder {
     fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g> {
         let sizes = halvings(self.image, self.maps.len());
         let ([h, w], deepest) = (sizes[self.maps.len()], self.maps.last().copied().unwrap_or(1));
-        let hidden = dense(&scope.child("layer1"), inputs, self.hidden, 1.0).softplus();
-        let flat = dense(&scope.child("layer2"), &[("hidden", hidden)], deepest * h * w, 1.0);
+        let hidden = dense(&scope.child("layer1"), inputs, self.hidden, DEEP).softplus();
+        let flat = dense(&scope.child("layer2"), &[("hidden", hidden)], deepest * h * w, DEEP);
         let rows = flat.shape().dims().first().copied().unwrap_or(1);
         let mut image = flat.reshape([rows, deepest, h, w]);
         for i in (0..self.maps.len()).rev() {
@@ -114,7 +117,7 @@ impl Network for ConvDecoder {
             let maps = if last { 1 } else { self.maps[i - 1] };
             let at = scope.child(&format!("conv{}", self.maps.len() - i));
             let x = image.softplus().upsample(h, w);
-            image = convolve(&at, x, maps, FILTER, 1, if last { gain } else { 1.0 });
+            image = conv(&at, x, maps, FILTER, 1, if last { gain } else { DEEP });
         }
         image.reshape([rows, outputs])
     }
@@ -135,11 +138,7 @@ pub fn dense<'g>(scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], width: usize, g
 
 /// A convolution of images `[rows, channels, h, w]` to as many maps as given, each of the image's extents divided by the
 /// stride and rounded up.
-pub fn conv<'g>(scope: &Scope<'g>, x: Expr<'g>, maps: usize, filter: usize, stride: usize) -> Expr<'g> {
-    convolve(scope, x, maps, filter, stride, 1.0)
-}
-
-fn convolve<'g>(scope: &Scope<'g>, x: Expr<'g>, maps: usize, filter: usize, stride: usize, gain: f64) -> Expr<'g> {
+pub fn conv<'g>(scope: &Scope<'g>, x: Expr<'g>, maps: usize, filter: usize, stride: usize, gain: f64) -> Expr<'g> {
     let channels = x.shape().dims().get(1).copied().unwrap_or(1);
     let (each, around) = (channels * filter * filter, filter / 2);
     let filters =

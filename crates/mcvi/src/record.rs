@@ -5,10 +5,12 @@ use crate::whole::write_whole;
 use mcvi_expr::{Array, Data};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::str::FromStr;
 
+/// The one entry of the header, with all words in it, so that the same contents are the same bytes.
+const HEADER: &str = "mcvi";
 /// Under this name the file says what it is.
 const FORMAT: &str = "format";
 /// Under this one, what its contents should come to.
@@ -91,11 +93,12 @@ impl Record {
             TensorView::new(*dtype, shape.dims().to_vec(), bytes).map(|view| (*name, view)).map_err(broken)
         });
         let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
-        let mut words: HashMap<String, String> = self.words.iter().cloned().collect();
+        let mut words: BTreeMap<String, String> = self.words.iter().cloned().collect();
         words.insert(FORMAT.to_owned(), format.to_owned());
         let digest = digest(&words, tensors.iter().map(|(name, view)| (*name, view.data())));
         words.insert(DIGEST.to_owned(), digest);
-        safetensors::serialize(tensors, Some(words)).map_err(broken)
+        let header = serde_json::to_string(&words).map_err(|e| Error::Params { why: e.to_string() })?;
+        safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), header)]))).map_err(broken)
     }
 
     /// Read a file of this format, which is called `what` in words.
@@ -107,7 +110,8 @@ impl Record {
     pub fn from_bytes(bytes: &[u8], path: &Path, format: &str, what: &str) -> Result<Self> {
         let damaged = |e: &dyn std::fmt::Display| bad(path, format!("is not {what}, or damaged: {e}"));
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(&e))?;
-        let mut words = header.metadata().clone().unwrap_or_default();
+        let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
+        let mut words: BTreeMap<String, String> = serde_json::from_str(text).map_err(|e| damaged(&e))?;
         if words.get(FORMAT).map(String::as_str) != Some(format) {
             return Err(bad(path, format!("is not {what} of this version ({format})")));
         }
@@ -127,11 +131,9 @@ impl Record {
 }
 
 /// A checksum of everything in a file, in an order of its own.
-fn digest<'a>(words: &HashMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+fn digest<'a>(words: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Sha256::new();
-    let mut keys: Vec<_> = words.iter().collect();
-    keys.sort();
-    for (key, value) in keys {
+    for (key, value) in words {
         hash.update(key);
         hash.update([0]);
         hash.update(value);

@@ -161,16 +161,16 @@ impl Evaluator {
     }
 
     /// Burda's measure of how much each latent variable says about the image: Var over images of E[z|x], estimated from
-    /// two independent draws each.
-    pub fn activity(&mut self, which: &[i32]) -> Result<Vec<f64>> {
+    /// two independent draws each, with its standard error.
+    pub fn activity(&mut self, which: &[i32]) -> Result<Vec<Mean>> {
         let (a, b) = (self.draw(which)?, self.draw(which)?);
         let n = which.len().max(1) as f64;
-        Ok((0..self.latent)
-            .map(|j| {
-                let center = a.iter().chain(&b).map(|z| z[j]).sum::<f64>() / (2.0 * n);
-                a.iter().zip(&b).map(|(a, b)| (a[j] - center) * (b[j] - center)).sum::<f64>() / n
-            })
-            .collect())
+        let latent = (0..self.latent).map(|j| {
+            let center = a.iter().chain(&b).map(|z| z[j]).sum::<f64>() / (2.0 * n);
+            let products: Vec<f64> = a.iter().zip(&b).map(|(a, b)| (a[j] - center) * (b[j] - center)).collect();
+            mean(&products)
+        });
+        Ok(latent.collect())
     }
 
     /// Pictures of draws from the prior: the probability of every pixel.

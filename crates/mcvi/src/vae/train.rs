@@ -23,8 +23,8 @@ const CHUNK: usize = 50;
 /// Draws are judged with another seed than the one they were trained with.
 const JUDGES: u64 = 0x5EED_0A11_DA7E;
 /// Images by which the activity of latent variables is judged.
-const JUDGED: usize = 1000;
-/// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this.
+const JUDGED: usize = 2000;
+/// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this, beyond doubt.
 const ACTIVE: f64 = 0.01;
 /// Under what names averages are kept in a checkpoint.
 const AVERAGE: &str = "average.";
@@ -39,10 +39,13 @@ pub struct EpochReport {
     /// Which, from 1 on.
     pub epoch: usize,
     /// The mean bound over its steps, at the weights of each step.
+    #[serde(with = "exact")]
     pub train_bound: f64,
     /// The bound of the validation images, with averaged weights.
+    #[serde(with = "exact")]
     pub valid_bound: f64,
     /// Its standard error over images.
+    #[serde(with = "exact")]
     pub valid_se: f64,
     /// The learning rate at its end.
     pub rate: f64,
@@ -56,6 +59,19 @@ pub struct EpochReport {
     pub diverged: usize,
     /// Steps not taken, because the gradient was not finite.
     pub skipped: usize,
+}
+
+/// Numbers that may be infinite, which JSON has no word for, as text.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&x.to_string())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 /// How far training is: the part of its state that is not arrays.
@@ -284,7 +300,7 @@ impl Trainer {
             valid_se: valid.se,
             rate: self.rate(last),
             warmth: self.warmth(last),
-            active: activity.iter().filter(|a| **a > ACTIVE).count(),
+            active: activity.iter().filter(|a| a.value > ACTIVE.max(3.0 * a.se)).count(),
             step_sizes: step_sizes.map(|(_, p)| p.value.to_f64()[0].exp()).collect(),
             diverged,
             skipped,

@@ -1,0 +1,281 @@
+//! The command `mcvi vae` as a user runs it: training, killing, resuming, evaluating, and every mistake.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Extent of the images.
+const SIDE: usize = 6;
+
+/// A folder of images whose quarters are on or off, with some pixels flipped, as .npy files.
+fn images(dir: &Path) -> PathBuf {
+    let data = dir.join("images");
+    std::fs::create_dir(&data).unwrap();
+    let mut state = 1u64;
+    let mut next = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for (split, count) in [("train", 200), ("valid", 60), ("test", 60)] {
+        let mut pixels: Vec<u8> = vec![];
+        for _ in 0..count {
+            let on: Vec<bool> = (0..4).map(|_| next(2) == 1).collect();
+            for i in 0..SIDE * SIDE {
+                let quarter = 2 * (2 * (i / SIDE) / SIDE) + 2 * (i % SIDE) / SIDE;
+                pixels.push(u8::from(on[quarter] != (next(20) == 0)));
+            }
+        }
+        std::fs::write(data.join(format!("{split}.npy")), npy(count, &pixels)).unwrap();
+    }
+    data
+}
+
+/// Bytes as NumPy saves an array of them.
+fn npy(count: usize, pixels: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, {SIDE}, {SIDE}), }}");
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), pixels].concat()
+}
+
+fn mcvi(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mcvi")).args(args).output().unwrap()
+}
+
+/// Arguments of a short training.
+fn train<'a>(data: &'a str, out: &'a str, epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["vae", "train", "--data", data, "--out", out, "--epochs", epochs];
+    args.extend(["--hidden", "12", "--latent", "3", "--leapfrogs", "2", "--batch", "10", "--layers", "1"]);
+    args.extend(["--warm-up", "2", "--rate", "0.01", "--threads", "1"]);
+    args.extend(more);
+    args
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Exit code and what was said on standard error.
+fn failed(output: &Output, code: i32, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is missing in: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The files whose bytes depend on nothing but the settings.
+fn contents(run: &Path) -> Vec<Vec<u8>> {
+    let files = ["checkpoint.safetensors", "model.safetensors", "metrics.csv", "settings.toml"];
+    files.map(|name| std::fs::read(run.join(name)).unwrap()).to_vec()
+}
+
+#[test]
+fn a_model_is_trained_and_evaluated() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    let out = succeeded(&mcvi(&train(text(&data), text(&run), "30", &["--json"])));
+    let result: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
+    assert_eq!(result["epochs"], 30);
+    assert_eq!(result["run"], text(&run));
+    let (train_bound, valid_bound) = (result["train_bound"].as_f64().unwrap(), result["valid_bound"].as_f64().unwrap());
+    // Independent pixels have −36 log 2 ≈ −25 nats; quarters explain most of that.
+    assert!(train_bound > -22.0 && valid_bound > -22.0, "{result}");
+    assert!(result["best_epoch"].as_u64().unwrap() <= 30 && result["seconds"].as_f64().unwrap() > 0.0);
+    let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
+    assert_eq!(metrics.lines().count(), 31, "{metrics}");
+
+    let more = ["--samples", "200", "--annealed", "10", "--temperatures", "100", "--json"];
+    let out = succeeded(&mcvi(&[&["vae", "evaluate", text(&run)], &more[..]].concat()));
+    let result: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
+    assert_eq!(
+        (result["split"].as_str(), &result["images"], &result["samples"]),
+        (Some("test"), &60.into(), &200.into())
+    );
+    let part = |name: &str| (result[name]["value"].as_f64().unwrap(), result[name]["se"].as_f64().unwrap());
+    let ((bound, _), (log_p, se)) = (part("bound"), part("log_p"));
+    assert!(bound < log_p && se > 0.0);
+    assert!((result["gap"].as_f64().unwrap() - (log_p - bound)).abs() < 1e-9);
+    let difference = &result["annealed"]["minus_importance_sampling"];
+    let (value, se) = (difference["value"].as_f64().unwrap(), difference["se"].as_f64().unwrap());
+    assert!(value.abs() < 4.0 * se + 0.05, "{difference}");
+    assert!(run.join("evaluation-test.json").is_file());
+    let table = succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "20", "--split", "valid"]));
+    assert!(table.contains("log p(x)") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
+fn a_run_killed_at_any_moment_goes_on_as_if_it_never_stopped() {
+    let dir = TempDir::new().unwrap();
+    let data = images(dir.path());
+    let whole = dir.path().join("whole");
+    succeeded(&mcvi(&train(text(&data), text(&whole), "40", &[])));
+    let killed = dir.path().join("killed");
+    let begin = |resume: bool| {
+        let args = train(text(&data), text(&killed), "40", if resume { &["--resume"] } else { &[] });
+        Command::new(env!("CARGO_BIN_EXE_mcvi")).args(args).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let (mut kills, mut child) = (0, begin(false));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Killed again and again, at moments that have nothing to do with what it does.
+    while kills < 6 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(30 + 17 * kills));
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        // Before the folder is there, there is nothing to go on with.
+        child = begin(killed.join("settings.toml").is_file());
+    }
+    child.wait().unwrap();
+    if !killed.join("settings.toml").is_file() {
+        succeeded(&mcvi(&train(text(&data), text(&killed), "40", &[])));
+    }
+    succeeded(&mcvi(&train(text(&data), text(&killed), "40", &["--resume"])));
+    assert!(contents(&killed) == contents(&whole), "after {kills} kills");
+    assert!(kills > 0);
+}
+
+#[test]
+fn settings_come_from_a_file_and_what_is_typed_goes_before_it() {
+    let dir = TempDir::new().unwrap();
+    let (data, run, config) = (images(dir.path()), dir.path().join("run"), dir.path().join("c.toml"));
+    let lines = format!("data = {:?}\nhidden = 8\nlatent = 2\nleapfrogs = 0\nepochs = 9\nbatch = 20\n", text(&data));
+    std::fs::write(&config, lines).unwrap();
+    succeeded(&mcvi(&["vae", "train", "--config", text(&config), "--epochs", "2", "--out", text(&run)]));
+    let saved = std::fs::read_to_string(run.join("settings.toml")).unwrap();
+    assert!(saved.contains("hidden = 8") && saved.contains("epochs = 2"), "{saved}");
+    // What was saved is a file of settings again.
+    let again = dir.path().join("again");
+    let saved = run.join("settings.toml");
+    succeeded(&mcvi(&["vae", "train", "--config", text(&saved), "--out", text(&again)]));
+    assert!(contents(&run) == contents(&again));
+
+    std::fs::write(&config, "hiden = 8\n").unwrap();
+    let output = mcvi(&["vae", "train", "--config", text(&config), "--out", text(&dir.path().join("no"))]);
+    failed(&output, 2, &["c.toml", "hiden", "hidden"]);
+    let output = mcvi(&["vae", "train", "--config", "nowhere.toml", "--out", text(&dir.path().join("no"))]);
+    failed(&output, 2, &["nowhere.toml"]);
+    assert!(!dir.path().join("no").exists());
+}
+
+#[test]
+fn damaged_checkpoints_are_told_and_the_one_before_is_used() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    succeeded(&mcvi(&train(text(&data), text(&run), "3", &["--decay", "none"])));
+    let before = contents(&run);
+    let checkpoint = run.join("checkpoint.safetensors");
+    let mut bytes = std::fs::read(&checkpoint).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&checkpoint, &bytes).unwrap();
+    let output = mcvi(&train(text(&data), text(&run), "3", &["--decay", "none", "--resume"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("damaged") && said.contains("after epoch 2"), "{said}");
+    succeeded(&output);
+    assert!(contents(&run) == before);
+
+    std::fs::write(&checkpoint, &bytes[..100]).unwrap();
+    std::fs::remove_file(run.join("checkpoint.previous.safetensors")).unwrap();
+    let output = mcvi(&train(text(&data), text(&run), "3", &["--decay", "none", "--resume"]));
+    failed(&output, 2, &["checkpoint.safetensors", "damaged"]);
+}
+
+#[test]
+fn a_run_goes_on_only_with_what_it_was_begun_with() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    succeeded(&mcvi(&train(text(&data), text(&run), "1", &["--decay", "none"])));
+    let resume = |more: &[&str]| mcvi(&[&["vae", "train", "--resume", "--out", text(&run)], more].concat());
+    failed(&resume(&["--latent", "5"]), 2, &["--latent", "other values"]);
+    // Another architecture's checkpoint under these settings.
+    let other = dir.path().join("other");
+    succeeded(&mcvi(&train(text(&data), text(&other), "1", &["--decay", "none", "--steps", "2"])));
+    let mine = std::fs::read(run.join("checkpoint.safetensors")).unwrap();
+    std::fs::copy(other.join("checkpoint.safetensors"), run.join("checkpoint.safetensors")).unwrap();
+    failed(&resume(&[]), 2, &["another architecture"]);
+    std::fs::write(run.join("checkpoint.safetensors"), mine).unwrap();
+    // Other images under the same name.
+    std::fs::copy(data.join("test.npy"), data.join("valid.npy")).unwrap();
+    failed(&resume(&["--epochs", "2"]), 2, &["images are not those"]);
+    // A run that is over says so and changes nothing.
+    std::fs::remove_dir_all(&data).unwrap();
+    images(dir.path());
+    succeeded(&resume(&[]));
+    // More epochs than it was begun with.
+    succeeded(&resume(&["--epochs", "2"]));
+    assert_eq!(std::fs::read_to_string(run.join("metrics.csv")).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    succeeded(&mcvi(&train(text(&data), text(&run), "2", &["--decay", "none"])));
+    let before = contents(&run);
+    // Files may not grow beyond 4 blocks of 1024 bytes: to the program, a disk that is full.
+    let args = train(text(&data), text(&run), "4", &["--decay", "none", "--resume"]).join("' '");
+    let line = format!("trap '' XFSZ; ulimit -f 4; '{}' '{args}'", env!("CARGO_BIN_EXE_mcvi"));
+    let output = Command::new("bash").args(["-c", &line]).output().unwrap();
+    failed(&output, 1, &["cannot write", "intact", "--resume"]);
+    let after = contents(&run);
+    assert!(after[..3] == before[..3]);
+    let left: Vec<String> =
+        std::fs::read_dir(&run).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    assert!(left.iter().all(|name| !name.ends_with(".tmp")), "{left:?}");
+    succeeded(&mcvi(&train(text(&data), text(&run), "4", &["--decay", "none", "--resume"])));
+}
+
+#[test]
+fn a_training_that_is_lost_stops_and_says_where() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    let mut args = train(text(&data), text(&run), "5", &[]);
+    let rate = args.iter().position(|a| *a == "0.01").unwrap();
+    args[rate] = "1e18";
+    failed(&mcvi(&args), 1, &["epoch 1, from step", "is not finite", "try"]);
+}
+
+#[test]
+fn mistakes_are_named_and_nothing_is_left_behind() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    let run_with = |args: &[&str]| mcvi(&[&["vae", "train", "--out", text(&run)], args].concat());
+    failed(&run_with(&[]), 2, &["--data"]);
+    failed(&run_with(&["--data", "nowhere"]), 2, &["nowhere"]);
+    failed(&run_with(&["--data", text(&data), "--decoder", "deep"]), 2, &["deep", "dense", "conv"]);
+    failed(&run_with(&["--data", text(&data), "--batch", "500"]), 2, &["batch", "500", "200"]);
+    failed(&run_with(&["--data", text(&data), "--latent", "0"]), 2, &["latent", "0"]);
+    failed(&run_with(&["--data", text(&data), "--rate", "-1"]), 2, &["-1"]);
+    assert!(!run.exists());
+
+    // A split that is missing, and a file cut short.
+    let valid = std::fs::read(data.join("valid.npy")).unwrap();
+    std::fs::remove_file(data.join("valid.npy")).unwrap();
+    failed(&run_with(&["--data", text(&data)]), 2, &["valid"]);
+    std::fs::write(data.join("valid.npy"), &valid[..valid.len() - 3]).unwrap();
+    failed(&run_with(&["--data", text(&data)]), 2, &["valid.npy"]);
+    std::fs::write(data.join("valid.npy"), &valid).unwrap();
+    assert!(!run.exists());
+
+    failed(&mcvi(&["vae", "train", "--resume", "--out", text(&run)]), 2, &["not the folder of a run"]);
+    failed(&mcvi(&["vae", "evaluate", text(&run)]), 2, &["not the folder of a run"]);
+    succeeded(&mcvi(&train(text(&data), text(&run), "1", &[])));
+    failed(&mcvi(&train(text(&data), text(&run), "1", &[])), 2, &["there already", "--resume"]);
+    failed(&mcvi(&["vae", "evaluate", text(&run), "--split", "tset"]), 2, &["tset"]);
+    failed(&mcvi(&["vae", "evaluate", text(&run), "--samples", "0"]), 2, &["0"]);
+    std::fs::write(run.join("model.safetensors"), b"no").unwrap();
+    failed(&mcvi(&["vae", "evaluate", text(&run)]), 2, &["model.safetensors", "damaged"]);
+}
