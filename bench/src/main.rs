@@ -162,7 +162,7 @@ impl Timed {
                 same_size(model.params().learned(), settings.parameters())?;
                 let fit = fit::Settings {
                     draws: settings.draws,
-                    machine: mcvi::Machine::with_threads(settings.threads),
+                    hardware: mcvi::Hardware::with_threads(settings.threads),
                     ..fit::Settings::default()
                 };
                 Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
@@ -177,7 +177,7 @@ impl Timed {
                     &architecture,
                     &train,
                     (&images, &pixels(500)?, ""),
-                    mcvi::Machine::with_threads(settings.threads),
+                    mcvi::Hardware::with_threads(settings.threads),
                 )?;
                 Ok(Timed::Deep(Box::new(trainer), settings.batch))
             }

@@ -3,7 +3,7 @@
 use crate::store::folder::Folder;
 use anyhow::{Context, Result};
 use clap::Args;
-use mcvi::Machine;
+use mcvi::Hardware;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -67,16 +67,16 @@ impl Common {
 
 /// What to compute with.
 #[derive(Args, Clone)]
-pub struct Hardware {
+pub struct HardwareOptions {
     /// Threads to use. Results do not depend on it. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
 
-impl Hardware {
+impl HardwareOptions {
     /// What was asked for, if it is there.
-    pub fn machine(&self) -> Result<Machine> {
-        Ok(Machine::with_threads(threads_or_all(self.threads)))
+    pub fn resolved(&self) -> Result<Hardware> {
+        Ok(Hardware::with_threads(threads_or_all(self.threads)))
     }
 }
 

@@ -26,7 +26,7 @@ fn check_untrained_and_trained(cases: Vec<Case>) {
     let settings = Settings {
         iterations: 300,
         schedule: Schedule::Cosine,
-        machine: mcvi::Machine::with_threads(1),
+        hardware: mcvi::Hardware::with_threads(1),
         ..Settings::default()
     };
     for case in cases {

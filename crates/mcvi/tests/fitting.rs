@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_fit_on_any_number_of_threads() {
                 iterations: 300,
                 draws: 40,
                 seed,
-                machine: mcvi::Machine::with_threads(threads),
+                hardware: mcvi::Hardware::with_threads(threads),
                 ..Settings::default()
             };
             let report = fit(&mut approximation, &settings).unwrap();
@@ -306,7 +306,7 @@ fn bad_optimisers_are_named() {
 
 #[test]
 fn no_threads_are_an_error_or_one() {
-    let settings = Settings { machine: mcvi::Machine::with_threads(0), iterations: 50, ..Settings::default() };
+    let settings = Settings { hardware: mcvi::Hardware::with_threads(0), iterations: 50, ..Settings::default() };
     match fit(&mut off_target(), &settings) {
         Ok(report) => assert_eq!(report.iterations, 50),
         Err(error) => assert!(error.to_string().contains("threads"), "{error}"),

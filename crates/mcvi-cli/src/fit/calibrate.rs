@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
         let model = problem.model.observing(&data)?;
         let mut request = Request::default();
         request.settings.seed = options.seed.wrapping_add(i as u64);
-        request.settings.machine.threads = 1;
+        request.settings.hardware.threads = 1;
         let posterior = match infer_quietly(model.clone(), &request) {
             // A data set that cannot be fitted counts as such.
             Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {

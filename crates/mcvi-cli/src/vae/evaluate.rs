@@ -1,12 +1,12 @@
 //! `mcvi vae evaluate`: the bound and log p(x) of a split, by importance sampling and, as a check, by annealing.
 
 use super::folder::RunFolder;
-use crate::output::{Hardware, print};
+use crate::output::{HardwareOptions, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use mcvi::Machine;
+use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split, order};
 use mcvi::diagnostics::mean;
 use mcvi::vae::{AnnealSettings, Deep, Evaluator, annealed_evidence};
@@ -46,7 +46,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    hardware: Hardware,
+    hardware: HardwareOptions,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -86,7 +86,7 @@ pub struct Evaluation {
     /// Where the images are now.
     pub data: Option<PathBuf>,
     pub seed: u64,
-    pub machine: Machine,
+    pub hardware: Hardware,
 }
 
 impl Evaluation {
@@ -103,7 +103,7 @@ impl Evaluation {
             chains: 16,
             data: None,
             seed: 1,
-            machine: Machine::default(),
+            hardware: Hardware::default(),
         }
     }
 }
@@ -118,7 +118,7 @@ pub fn evaluate(asked: &Evaluation, observe: impl Fn(&str, usize, usize) -> Cont
     // Files may be sorted by class: some images are a sample of all, never the first.
     let mut which = order(asked.seed, 0, images.len());
     which.truncate(asked.images.unwrap_or(images.len()));
-    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.machine)?;
+    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.hardware)?;
     let evidence =
         evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
@@ -170,7 +170,7 @@ pub fn run(options: &Options) -> Result<()> {
         chains: options.chains as usize,
         data: options.data.clone(),
         seed: options.seed,
-        machine: options.hardware.machine()?,
+        hardware: options.hardware.resolved()?,
         ..Evaluation::of(&options.run, options.split)
     };
     let (interrupts, bar) = (Interrupts::new(None), bar());

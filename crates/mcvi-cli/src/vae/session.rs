@@ -4,7 +4,7 @@ use super::folder::RunFolder;
 use super::settings::{Choices, Meant};
 use crate::mistake::{Mistake, mistaken};
 use anyhow::{Result, anyhow};
-use mcvi::Machine;
+use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split};
 use mcvi::vae::{Checkpoint, Deep, Progress, Tick, Trainer};
 use serde_json::{Value, json};
@@ -55,18 +55,18 @@ pub struct Session {
 
 impl Session {
     /// A new run in a folder that is not there yet.
-    pub fn begin(typed: &Choices, out: &Path, machine: Machine) -> Result<Self> {
+    pub fn begin(typed: &Choices, out: &Path, hardware: Hardware) -> Result<Self> {
         let (meant, train, valid) = read(typed)?;
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         // Everything is checked before the folder is made.
-        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), machine)?;
+        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), hardware)?;
         let folder = RunFolder::create(out, &meant.choices())?;
         Ok(Session { folder, trainer, epochs: meant.training.epochs, times: vec![] })
     }
 
     /// A run that was begun, with what is to be said about it.
-    pub fn resume(typed: &Choices, out: &Path, machine: Machine) -> Result<(Self, Option<String>)> {
+    pub fn resume(typed: &Choices, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
         let folder = RunFolder::open(out)?;
         let saved = folder.settings()?;
         // Where the images are, and for how long to go on, may change; nothing else may.
@@ -86,7 +86,7 @@ impl Session {
         let images = (&train, &valid, data.as_str());
         let (checkpoint, said) = folder.checkpoint()?;
         let trainer = match checkpoint {
-            None => Trainer::new(&meant.architecture, &meant.training, images, machine)?,
+            None => Trainer::new(&meant.architecture, &meant.training, images, hardware)?,
             Some(mut checkpoint) => {
                 if checkpoint.architecture != meant.architecture {
                     let why = format!(
@@ -99,7 +99,7 @@ impl Session {
                 }
                 checkpoint.settings.epochs = meant.training.epochs;
                 checkpoint.progress.stopped &= typed.epochs.is_none();
-                Trainer::resume(&checkpoint, images, machine).map_err(|e| mistaken(e.into()))?
+                Trainer::resume(&checkpoint, images, hardware).map_err(|e| mistaken(e.into()))?
             }
         };
         folder.set_settings(&meant.choices())?;

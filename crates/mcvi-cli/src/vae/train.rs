@@ -2,7 +2,7 @@
 
 use super::session::{Event, Session};
 use super::settings::Choices;
-use crate::output::{Hardware, print};
+use crate::output::{HardwareOptions, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
-    hardware: Hardware,
+    hardware: HardwareOptions,
     /// Print one JSON object at the end instead of a summary.
     #[arg(long)]
     json: bool,
@@ -36,19 +36,19 @@ pub struct Options {
 
 /// Train until it is done, or Ctrl-C.
 pub fn run(options: &Options) -> Result<()> {
-    let machine = options.hardware.machine()?;
+    let hardware = options.hardware.resolved()?;
     let typed = match &options.config {
         Some(path) => options.choices.or(&Choices::read(path)?)?,
         None => options.choices.clone(),
     };
     let mut session = if options.resume {
-        let (session, said) = Session::resume(&typed, &options.out, machine)?;
+        let (session, said) = Session::resume(&typed, &options.out, hardware)?;
         if let Some(said) = said {
             eprintln!("mcvi: {said}");
         }
         session
     } else {
-        Session::begin(&typed, &options.out, machine)?
+        Session::begin(&typed, &options.out, hardware)?
     };
     let interrupts = Interrupts::new(None);
     let bar = bar();

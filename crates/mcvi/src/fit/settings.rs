@@ -2,7 +2,7 @@
 
 use super::Optimiser;
 use crate::error::{Error, Result};
-use crate::machine::Machine;
+use crate::hardware::Hardware;
 
 /// What is maximised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Settings {
     /// The seed of all draws.
     pub seed: u64,
     /// What to compute with.
-    pub machine: Machine,
+    pub hardware: Hardware,
 }
 
 impl Default for Settings {
@@ -79,7 +79,7 @@ impl Default for Settings {
             seconds: None,
             tolerance: 2e-3,
             seed: 1,
-            machine: Machine::default(),
+            hardware: Hardware::default(),
         }
     }
 }
@@ -88,8 +88,8 @@ impl Settings {
     /// What a fit depends on, in words: all but the threads, and how long it may take unless the rate follows from it.
     pub(super) fn identity(&self) -> String {
         let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
-        let machine = Machine { threads: 0, ..self.machine };
-        format!("{:?}", Settings { iterations, seconds: None, machine, ..self.clone() })
+        let hardware = Hardware { threads: 0, ..self.hardware };
+        format!("{:?}", Settings { iterations, seconds: None, hardware, ..self.clone() })
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use super::model::{IMAGES, Observed, ROWS};
 use crate::bound::lower_bound;
 use crate::diagnostics::{Mean, log_mean_exp, mean};
 use crate::error::Result;
-use crate::machine::Machine;
+use crate::hardware::Hardware;
 use crate::params::Params;
 use crate::scope::{Choices, Scope, write};
 use crate::start::Start;
@@ -52,7 +52,7 @@ impl Evidence {
 
 impl Evaluator {
     /// For a model and images, `[images, pixels]`.
-    pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, machine: Machine) -> Result<Self> {
+    pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, hardware: Hardware) -> Result<Self> {
         let Deep { architecture, params } = deep;
         let count = images.shape().dims()[0];
         let model = architecture.model(Observed::Fed { images: count, fresh });
@@ -63,7 +63,7 @@ impl Evaluator {
         let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
         let data = model.data(&target).unwrap_or(picture);
         scope.finish()?;
-        let program = machine.program(graph.program().seed(seed)).output("bound", estimate.bound);
+        let program = hardware.program(graph.program().seed(seed)).output("bound", estimate.bound);
         let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
         let mut program = program.compile()?;
         program.write(IMAGES, images)?;

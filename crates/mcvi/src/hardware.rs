@@ -4,22 +4,22 @@ use mcvi_expr::ProgramBuilder;
 
 /// What to compute with. Results depend on the device, not on the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct Hardware {
     /// Threads of the processor.
     pub threads: usize,
 }
 
-impl Default for Machine {
+impl Default for Hardware {
     /// The processor with all its threads.
     fn default() -> Self {
-        Machine::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
+        Hardware::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
     }
 }
 
-impl Machine {
+impl Hardware {
     /// The processor, with so many threads.
     pub fn with_threads(threads: usize) -> Self {
-        Machine { threads }
+        Hardware { threads }
     }
 
     /// Have a program run there.
