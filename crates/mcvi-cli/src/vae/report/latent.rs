@@ -5,7 +5,7 @@ use anyhow::Result;
 use mcvi::vae::Evaluator;
 
 /// Draws of z averaged for each image: its place is E[z|x], not one draw's.
-const DRAWS: usize = 8;
+const DRAWS: usize = 2;
 /// Cells either way.
 pub const CELLS: usize = 24;
 /// How many standard deviations the plane reaches either way.

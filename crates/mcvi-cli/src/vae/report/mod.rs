@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::Args;
 use mcvi::data::Split;
 use mcvi::diagnostics::Mean;
-use mcvi::vae::{LeapfrogProfile, leapfrog_profile};
+use mcvi::vae::{Kind, LeapfrogProfile, leapfrog_profile};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use words::thousands;
@@ -32,8 +32,9 @@ pub struct Options {
     #[command(flatten)]
     shown: Shown,
     /// How many images, drawn by the seed, are laid out in the latent space and followed leapfrog by leapfrog.
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    images: u32,
+    /// [default: 2000, and 500 for convolutional models, which are slow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    images: Option<u32>,
     /// Where the page goes. [default: RUN/report.html]
     #[arg(long, value_name = "FILE.html")]
     out: Option<PathBuf>,
@@ -61,7 +62,11 @@ pub fn run(options: &Options) -> Result<()> {
     let (tiles, drawn) = samples(&model, SAMPLES, false, *seed)?;
     let sampled = tiles.to_svg(&drawn)?;
     bar.inc(1);
-    let which = some(&images, options.images as usize, *seed);
+    let most = match architecture.decoder {
+        Kind::Dense => 2000,
+        Kind::Conv => 500,
+    };
+    let which = some(&images, options.images.map_or(most, |n| n as usize), *seed);
     let pairs = &which[..which.len().min(PAIRS)];
     let (tiles, paired) = reconstructions(&mut shown.evaluator(&model, &images, pairs, *seed)?, &model)?;
     let reconstructed = tiles.to_svg(&paired)?;
