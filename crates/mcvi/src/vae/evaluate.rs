@@ -53,23 +53,24 @@ impl Evidence {
 impl Evaluator {
     /// For a model and images, `[images, pixels]`.
     pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, threads: usize) -> Result<Self> {
-        Self::of_chain(deep, &deep.architecture.chain(), images, fresh, seed, threads)
+        Self::of_chain(deep, &deep.architecture.chain(), AT_ONCE, images, fresh, (seed, threads))
     }
 
-    /// The same with another chain over the same parameters.
+    /// The same with another chain over the same parameters, and at most so many rows in a pass.
     pub(super) fn of_chain(
         deep: &Deep,
         chain: &Chain,
+        rows: usize,
         images: &Array,
         fresh: bool,
-        seed: u64,
-        threads: usize,
+        (seed, threads): (u64, usize),
     ) -> Result<Self> {
+        let rows = rows.min(AT_ONCE);
         let Deep { architecture, params } = deep;
         let count = images.shape().dims()[0];
         let model = architecture.model(Observed::Fed { images: count, fresh });
         let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
-        let scope = Scope::new(&graph, AT_ONCE, model.dtype(), Choices::Sample, &start, params)?;
+        let scope = Scope::new(&graph, rows, model.dtype(), Choices::Sample, &start, params)?;
         let estimate = lower_bound(&model, chain, &scope)?;
         let target = scope.child("target");
         let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
@@ -80,13 +81,7 @@ impl Evaluator {
         let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
         let mut program = program.compile()?;
         program.write(IMAGES, images)?;
-        Ok(Evaluator {
-            program,
-            rows: AT_ONCE,
-            latent: architecture.latent,
-            pixels: architecture.pixels(),
-            images: count,
-        })
+        Ok(Evaluator { program, rows, latent: architecture.latent, pixels: architecture.pixels(), images: count })
     }
 
     /// Use other weights from now on.

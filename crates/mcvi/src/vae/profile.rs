@@ -51,7 +51,7 @@ pub fn leapfrog_profile(
     // The same seed always, so that all start from the same positions and momenta.
     let mut run = |leapfrogs: usize| -> Result<[Vec<f64>; 3]> {
         let chain = deep.architecture.chain_of(leapfrogs);
-        let mut evaluator = Evaluator::of_chain(deep, &chain, images, fresh, seed, threads)?;
+        let mut evaluator = Evaluator::of_chain(deep, &chain, which.len(), images, fresh, (seed, threads))?;
         let recorded = evaluator.record(&which, &["bound", "log_p", "first"])?;
         observe(leapfrogs + 1);
         Ok([0, 1, 2].map(|i| each(&recorded[i])))
