@@ -160,8 +160,11 @@ impl Timed {
             Kind::Library => {
                 let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
                 same_size(model.params().learned(), settings.parameters())?;
-                let fit =
-                    fit::Settings { draws: settings.draws, threads: settings.threads, ..fit::Settings::default() };
+                let fit = fit::Settings {
+                    draws: settings.draws,
+                    machine: mcvi::Machine::with_threads(settings.threads),
+                    ..fit::Settings::default()
+                };
                 Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
             }
             Kind::LibraryVae => {
@@ -170,7 +173,12 @@ impl Timed {
                 same_size(learned, settings.parameters())?;
                 let train = TrainSettings { batch: settings.batch, ..TrainSettings::default() };
                 let images = pixels(IMAGES)?;
-                let trainer = Trainer::new(&architecture, &train, (&images, &pixels(500)?, ""), settings.threads)?;
+                let trainer = Trainer::new(
+                    &architecture,
+                    &train,
+                    (&images, &pixels(500)?, ""),
+                    mcvi::Machine::with_threads(settings.threads),
+                )?;
                 Ok(Timed::Deep(Box::new(trainer), settings.batch))
             }
         }

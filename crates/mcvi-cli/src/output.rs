@@ -3,6 +3,7 @@
 use crate::store::folder::Folder;
 use anyhow::{Context, Result};
 use clap::Args;
+use mcvi::Machine;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -61,6 +62,21 @@ impl Common {
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             other => other.context("cannot print the result"),
         }
+    }
+}
+
+/// What to compute with.
+#[derive(Args, Clone)]
+pub struct Hardware {
+    /// Threads to use. Results do not depend on it. [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl Hardware {
+    /// What was asked for, if it is there.
+    pub fn machine(&self) -> Result<Machine> {
+        Ok(Machine::with_threads(threads_or_all(self.threads)))
     }
 }
 

@@ -23,7 +23,12 @@ fn check(name: &str, weights: Weights, log_evidence: f64, judgement: &Judgement)
 }
 
 fn check_untrained_and_trained(cases: Vec<Case>) {
-    let settings = Settings { iterations: 300, schedule: Schedule::Cosine, threads: 1, ..Settings::default() };
+    let settings = Settings {
+        iterations: 300,
+        schedule: Schedule::Cosine,
+        machine: mcvi::Machine::with_threads(1),
+        ..Settings::default()
+    };
     for case in cases {
         let Case { name, weights, log_evidence, .. } = case;
         let mut approximation = case.approximation();

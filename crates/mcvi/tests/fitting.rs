@@ -46,7 +46,13 @@ fn the_same_seed_gives_the_same_fit_on_any_number_of_threads() {
     for chain in chains {
         let run = |seed, threads| {
             let mut approximation = Approximation::new(shifted(), chain.clone()).unwrap();
-            let settings = Settings { iterations: 300, draws: 40, seed, threads, ..Settings::default() };
+            let settings = Settings {
+                iterations: 300,
+                draws: 40,
+                seed,
+                machine: mcvi::Machine::with_threads(threads),
+                ..Settings::default()
+            };
             let report = fit(&mut approximation, &settings).unwrap();
             let bounds: Vec<f64> = report.trace.iter().map(|l| l.bound).collect();
             (approximation.params().clone(), bounds, approximation.draw(2500, 3).unwrap())
@@ -300,7 +306,7 @@ fn bad_optimisers_are_named() {
 
 #[test]
 fn no_threads_are_an_error_or_one() {
-    let settings = Settings { threads: 0, iterations: 50, ..Settings::default() };
+    let settings = Settings { machine: mcvi::Machine::with_threads(0), iterations: 50, ..Settings::default() };
     match fit(&mut off_target(), &settings) {
         Ok(report) => assert_eq!(report.iterations, 50),
         Err(error) => assert!(error.to_string().contains("threads"), "{error}"),

@@ -234,7 +234,7 @@ fn interrupted_fits_deliver_what_there_is_and_say_so() {
 fn the_same_seed_gives_the_same_on_any_number_of_threads() {
     let run = |seed, threads| {
         let mut request = request(ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, seed);
-        (request.settings.threads, request.settings.iterations) = (threads, 500);
+        (request.settings.machine.threads, request.settings.iterations) = (threads, 500);
         infer_quietly(model("eight-schools"), &request).expect("a posterior")
     };
     let (one, two) = (run(3, 1), run(3, 2));

@@ -113,7 +113,8 @@ fn states_that_do_not_belong_are_refused() {
     let longer = Approximation::new(model("banana"), Chain::hamiltonian(3)).expect("an approximation");
     assert!(Fit::resume(&longer, &settings, &state).is_ok(), "told apart by shape only");
     // Time and threads may be others, and so may the number of iterations.
-    let more = Settings { iterations: 200, threads: 1, seconds: Some(9.0), ..settings.clone() };
+    let more =
+        Settings { iterations: 200, machine: mcvi::Machine::with_threads(1), seconds: Some(9.0), ..settings.clone() };
     assert!(Fit::resume(&banana(), &more, &state).is_ok());
     // Not where the rate follows from it.
     let cosine = Settings { schedule: Schedule::Cosine, ..settings };

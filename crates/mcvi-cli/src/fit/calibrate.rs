@@ -56,8 +56,7 @@ pub fn run(options: &Options) -> Result<()> {
     })?;
     let numbers: Vec<usize> = (0..count).collect();
     let bar = progress::bar(count, "Calibrating");
-    let threads =
-        options.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let threads = crate::output::threads_or_all(options.threads);
     let done = work::all(&numbers, threads, |&i| {
         let data: Vec<(String, Vec<f64>)> = prior
             .predictive
@@ -67,7 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
         let model = problem.model.observing(&data)?;
         let mut request = Request::default();
         request.settings.seed = options.seed.wrapping_add(i as u64);
-        request.settings.threads = 1;
+        request.settings.machine.threads = 1;
         let posterior = match infer_quietly(model.clone(), &request) {
             // A data set that cannot be fitted counts as such.
             Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {

@@ -142,7 +142,7 @@ impl Options {
             request.draws = draws as usize;
         }
         if let Some(threads) = self.threads {
-            request.settings.threads = threads.into();
+            request.settings.machine.threads = threads.into();
         }
         Ok(Meant { problem, request, checkpoint })
     }

@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// Algorithm 2: learn α and the inverse models; report the bound from fresh draws.
 fn learn(target: &BivariateGaussian, sweeps: usize, sampler: Sampler, seed: u64) -> Result<Learned> {
     let mut approximation = Approximation::new(*target, chain(sampler, sweeps))?;
-    fit(&mut approximation, &Settings { seed, threads: 1, ..Settings::default() })?;
+    fit(&mut approximation, &Settings { seed, machine: mcvi::Machine::with_threads(1), ..Settings::default() })?;
     let alpha = match sampler {
         Sampler::Gibbs => 0.0,
         Sampler::OverRelaxation => {

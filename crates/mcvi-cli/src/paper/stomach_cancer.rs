@@ -92,7 +92,8 @@ pub fn run(options: &Options) -> Result<()> {
 fn learn(leapfrogs: usize, momentum: Momentum, seed: u64) -> Result<Row> {
     let (chain, step) = chain(leapfrogs, momentum);
     let mut approximation = Approximation::new(StomachCancer, chain)?;
-    let report = fit(&mut approximation, &Settings { seed, threads: 1, ..Settings::default() })?;
+    let report =
+        fit(&mut approximation, &Settings { seed, machine: mcvi::Machine::with_threads(1), ..Settings::default() })?;
     let draws = approximation.draw(DRAWS, seed.wrapping_add(1))?;
     let marginal = marginal(&approximation, step.as_ref(), LOG_EVIDENCE, seed)?;
     let sd = |name: &str| -> Result<[f64; 2]> {

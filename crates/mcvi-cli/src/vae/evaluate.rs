@@ -1,11 +1,12 @@
 //! `mcvi vae evaluate`: the bound and log p(x) of a split, by importance sampling and, as a check, by annealing.
 
 use super::folder::RunFolder;
-use crate::output::{print, threads_or_all};
+use crate::output::{Hardware, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use mcvi::Machine;
 use mcvi::data::{Dataset, Images, Split, order};
 use mcvi::diagnostics::mean;
 use mcvi::vae::{AnnealSettings, Deep, Evaluator, annealed_evidence};
@@ -44,9 +45,8 @@ pub struct Options {
     /// The seed of all draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads to use. Results do not depend on it. [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    hardware: Hardware,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -86,7 +86,7 @@ pub struct Evaluation {
     /// Where the images are now.
     pub data: Option<PathBuf>,
     pub seed: u64,
-    pub threads: usize,
+    pub machine: Machine,
 }
 
 impl Evaluation {
@@ -103,7 +103,7 @@ impl Evaluation {
             chains: 16,
             data: None,
             seed: 1,
-            threads: 1,
+            machine: Machine::default(),
         }
     }
 }
@@ -118,7 +118,7 @@ pub fn evaluate(asked: &Evaluation, observe: impl Fn(&str, usize, usize) -> Cont
     // Files may be sorted by class: some images are a sample of all, never the first.
     let mut which = order(asked.seed, 0, images.len());
     which.truncate(asked.images.unwrap_or(images.len()));
-    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.threads)?;
+    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.machine)?;
     let evidence =
         evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
@@ -170,7 +170,7 @@ pub fn run(options: &Options) -> Result<()> {
         chains: options.chains as usize,
         data: options.data.clone(),
         seed: options.seed,
-        threads: threads_or_all(options.threads),
+        machine: options.hardware.machine()?,
         ..Evaluation::of(&options.run, options.split)
     };
     let (interrupts, bar) = (Interrupts::new(None), bar());

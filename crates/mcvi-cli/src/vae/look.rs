@@ -3,7 +3,7 @@
 use super::evaluate;
 use super::folder::RunFolder;
 use crate::mistake::Mistake;
-use crate::output::print;
+use crate::output::{Hardware, print};
 use crate::plot::{NOTHING, Tiles};
 use anyhow::Result;
 use clap::Args;
@@ -35,9 +35,8 @@ pub struct Shown {
     /// Where the images are. [default: where they were in training]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Threads to use. Results do not depend on it. [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    pub hardware: Hardware,
 }
 
 /// Options of `mcvi vae sample`.
@@ -127,14 +126,9 @@ impl Opened {
 }
 
 impl Shown {
-    /// Threads to use.
-    pub fn threads(&self) -> usize {
-        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
-    }
-
     /// For the images named, which are numbered anew from 0.
     pub fn evaluator(&self, model: &Deep, images: &Images, which: &[i32], seed: u64) -> Result<Evaluator> {
-        Ok(Evaluator::new(model, &images.batch(which)?, !images.is_binary(), seed, self.threads())?)
+        Ok(Evaluator::new(model, &images.batch(which)?, !images.is_binary(), seed, self.hardware.machine()?)?)
     }
 }
 

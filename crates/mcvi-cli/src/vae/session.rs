@@ -3,9 +3,10 @@
 use super::folder::RunFolder;
 use super::settings::{Choices, Meant};
 use crate::mistake::{Mistake, mistaken};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use mcvi::Machine;
 use mcvi::data::{Dataset, Images, Split};
-use mcvi::vae::{Progress, Tick, Trainer};
+use mcvi::vae::{Checkpoint, Deep, Progress, Tick, Trainer};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,6 +27,24 @@ pub enum Event<'a> {
     Warning(String),
 }
 
+/// What an epoch leaves.
+struct Left {
+    /// Where it is the best so far.
+    model: Option<Deep>,
+    checkpoint: Checkpoint,
+    times: Vec<f64>,
+}
+
+impl Left {
+    fn write(self, folder: &RunFolder) -> Result<()> {
+        if let Some(model) = &self.model {
+            folder.keep_model(model)?;
+        }
+        folder.keep(&self.checkpoint)?;
+        folder.keep_times(&self.times)
+    }
+}
+
 /// A run in its folder.
 pub struct Session {
     folder: RunFolder,
@@ -36,18 +55,18 @@ pub struct Session {
 
 impl Session {
     /// A new run in a folder that is not there yet.
-    pub fn begin(typed: &Choices, out: &Path, threads: usize) -> Result<Self> {
+    pub fn begin(typed: &Choices, out: &Path, machine: Machine) -> Result<Self> {
         let (meant, train, valid) = read(typed)?;
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         // Everything is checked before the folder is made.
-        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), threads)?;
+        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), machine)?;
         let folder = RunFolder::create(out, &meant.choices())?;
         Ok(Session { folder, trainer, epochs: meant.training.epochs, times: vec![] })
     }
 
     /// A run that was begun, with what is to be said about it.
-    pub fn resume(typed: &Choices, out: &Path, threads: usize) -> Result<(Self, Option<String>)> {
+    pub fn resume(typed: &Choices, out: &Path, machine: Machine) -> Result<(Self, Option<String>)> {
         let folder = RunFolder::open(out)?;
         let saved = folder.settings()?;
         // Where the images are, and for how long to go on, may change; nothing else may.
@@ -67,7 +86,7 @@ impl Session {
         let images = (&train, &valid, data.as_str());
         let (checkpoint, said) = folder.checkpoint()?;
         let trainer = match checkpoint {
-            None => Trainer::new(&meant.architecture, &meant.training, images, threads)?,
+            None => Trainer::new(&meant.architecture, &meant.training, images, machine)?,
             Some(mut checkpoint) => {
                 if checkpoint.architecture != meant.architecture {
                     let why = format!(
@@ -80,7 +99,7 @@ impl Session {
                 }
                 checkpoint.settings.epochs = meant.training.epochs;
                 checkpoint.progress.stopped &= typed.epochs.is_none();
-                Trainer::resume(&checkpoint, images, threads).map_err(|e| mistaken(e.into()))?
+                Trainer::resume(&checkpoint, images, machine).map_err(|e| mistaken(e.into()))?
             }
         };
         folder.set_settings(&meant.choices())?;
@@ -92,34 +111,46 @@ impl Session {
     /// Train until it is done, or the observer breaks it off. Returns the summary that is kept in the folder.
     pub fn train(&mut self, mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Value> {
         let Session { folder, trainer, epochs, times } = self;
-        let mut said: Vec<String> = vec![];
-        let mut interrupted = false;
-        while !trainer.is_over() && !interrupted {
-            let (begun, progress) = (Instant::now(), trainer.progress().clone());
-            let report = trainer.epoch(|tick| {
-                let seconds = begun.elapsed().as_secs_f64();
-                observe(Event::Steps { tick, progress: &progress, epochs: *epochs, seconds, times })
-            })?;
-            let Some(report) = report else {
-                interrupted = true;
-                break;
-            };
-            let epoch = report.epoch;
-            if trainer.progress().best == Some(epoch) {
-                folder.keep_model(&trainer.model())?;
-            }
-            folder.keep(&trainer.checkpoint()?)?;
-            times.push(begun.elapsed().as_secs_f64());
-            folder.keep_times(times)?;
-            for warning in trainer.warnings() {
-                // Each kind of warning once, not every epoch.
-                let kind: String = warning.chars().filter(|c| c.is_alphabetic()).take(30).collect();
-                if !said.contains(&kind) {
-                    interrupted |= observe(Event::Warning(format!("epoch {epoch}: {warning}"))).is_break();
-                    said.push(kind);
+        let (folder, mut interrupted) = (&*folder, false);
+        // What an epoch leaves is written while the next one runs; training waits where writing is slower.
+        std::thread::scope(|scope| {
+            let (send, receive) = std::sync::mpsc::sync_channel::<Left>(0);
+            let writer = scope.spawn(move || receive.into_iter().try_for_each(|left| left.write(folder)));
+            let trained = (|| -> Result<()> {
+                let mut said: Vec<String> = vec![];
+                while !trainer.is_over() && !interrupted {
+                    let (begun, progress) = (Instant::now(), trainer.progress().clone());
+                    let report = trainer.epoch(|tick| {
+                        let seconds = begun.elapsed().as_secs_f64();
+                        observe(Event::Steps { tick, progress: &progress, epochs: *epochs, seconds, times })
+                    })?;
+                    let Some(report) = report else {
+                        interrupted = true;
+                        break;
+                    };
+                    let epoch = report.epoch;
+                    let model = (trainer.progress().best == Some(epoch)).then(|| trainer.model());
+                    let checkpoint = trainer.checkpoint()?;
+                    times.push(begun.elapsed().as_secs_f64());
+                    if send.send(Left { model, checkpoint, times: times.clone() }).is_err() {
+                        // The writer has failed; what it met is the error to report.
+                        break;
+                    }
+                    for warning in trainer.warnings() {
+                        // Each kind of warning once, not every epoch.
+                        let kind: String = warning.chars().filter(|c| c.is_alphabetic()).take(30).collect();
+                        if !said.contains(&kind) {
+                            interrupted |= observe(Event::Warning(format!("epoch {epoch}: {warning}"))).is_break();
+                            said.push(kind);
+                        }
+                    }
                 }
-            }
-        }
+                Ok(())
+            })();
+            drop(send);
+            writer.join().map_err(|_| anyhow!("writing a checkpoint stopped unexpectedly"))??;
+            trained
+        })?;
         let result = summary(trainer.progress(), times.iter().sum(), folder.path(), interrupted);
         folder.save("summary.json", format!("{result:#}\n").as_bytes())?;
         Ok(result)

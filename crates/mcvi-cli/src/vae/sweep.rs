@@ -5,7 +5,7 @@ use super::session::{Event, Session};
 use super::settings::Choices;
 use super::train::{bar, show};
 use crate::mistake::Mistake;
-use crate::output::print;
+use crate::output::{Hardware, print};
 use crate::watch::Interrupts;
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -34,9 +34,8 @@ pub struct Options {
     /// Runs at a time.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// Threads of each run. Results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
+    #[command(flatten)]
+    hardware: Hardware,
     /// Evaluate each model on the test images when it is trained, with so many importance samples; 0 does not.
     #[arg(long, value_name = "SAMPLES", default_value_t = 0)]
     evaluate: u32,
@@ -123,15 +122,15 @@ fn nth<T>(items: &[T], i: usize) -> Option<(usize, &T)> {
 
 /// One run, begun or gone on with, and evaluated.
 fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, interrupts: &Interrupts) -> Ending {
-    let (out, threads) = (options.out.join(name), options.threads.into());
+    let (out, machine) = (options.out.join(name), options.hardware.machine()?);
     let mut session = if out.join("settings.toml").is_file() {
-        let (session, said) = Session::resume(choices, &out, threads)?;
+        let (session, said) = Session::resume(choices, &out, machine)?;
         if let Some(said) = said {
             bars.suspend(|| eprintln!("mcvi: {name}: {said}"));
         }
         session
     } else {
-        Session::begin(choices, &out, threads)?
+        Session::begin(choices, &out, machine)?
     };
     let bar = bars.add(bar());
     let stop = || if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -150,7 +149,7 @@ fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, i
     drop(session);
     if options.evaluate > 0 && result["interrupted"] == false {
         let evaluation =
-            Evaluation { samples: options.evaluate as usize, threads, ..Evaluation::of(&out, Split::Test) };
+            Evaluation { samples: options.evaluate as usize, machine, ..Evaluation::of(&out, Split::Test) };
         result["test"] = evaluate(&evaluation, |_, _, _| stop())?;
     }
     Ok(result)

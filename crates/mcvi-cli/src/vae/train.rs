@@ -2,7 +2,7 @@
 
 use super::session::{Event, Session};
 use super::settings::Choices;
-use crate::output::{print, threads_or_all};
+use crate::output::{Hardware, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
@@ -27,9 +27,8 @@ pub struct Options {
     /// Go on with the run in --out, exactly as if it had never stopped.
     #[arg(long)]
     resume: bool,
-    /// Threads to use. Results do not depend on it. [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    hardware: Hardware,
     /// Print one JSON object at the end instead of a summary.
     #[arg(long)]
     json: bool,
@@ -37,19 +36,19 @@ pub struct Options {
 
 /// Train until it is done, or Ctrl-C.
 pub fn run(options: &Options) -> Result<()> {
-    let threads = threads_or_all(options.threads);
+    let machine = options.hardware.machine()?;
     let typed = match &options.config {
         Some(path) => options.choices.or(&Choices::read(path)?)?,
         None => options.choices.clone(),
     };
     let mut session = if options.resume {
-        let (session, said) = Session::resume(&typed, &options.out, threads)?;
+        let (session, said) = Session::resume(&typed, &options.out, machine)?;
         if let Some(said) = said {
             eprintln!("mcvi: {said}");
         }
         session
     } else {
-        Session::begin(&typed, &options.out, threads)?
+        Session::begin(&typed, &options.out, machine)?
     };
     let interrupts = Interrupts::new(None);
     let bar = bar();

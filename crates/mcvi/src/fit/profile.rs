@@ -55,7 +55,7 @@ pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Res
     let loss = rows.mean_all() * -1.0;
     let gradient = grad(loss, &[scope.packed_state()?])?[0];
     let program = graph.program().output("loss", loss).output("gradient", gradient);
-    let mut program = program.seed(seed).threads(settings.threads).compile()?;
+    let mut program = settings.machine.program(program.seed(seed)).compile()?;
 
     let origin = pack(params);
     let place = |u: &[f64]| {

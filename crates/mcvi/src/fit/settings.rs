@@ -2,6 +2,7 @@
 
 use super::Optimiser;
 use crate::error::{Error, Result};
+use crate::machine::Machine;
 
 /// What is maximised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,8 @@ pub struct Settings {
     pub tolerance: f64,
     /// The seed of all draws.
     pub seed: u64,
-    /// Threads to use. Results do not depend on it.
-    pub threads: usize,
+    /// What to compute with.
+    pub machine: Machine,
 }
 
 impl Default for Settings {
@@ -78,7 +79,7 @@ impl Default for Settings {
             seconds: None,
             tolerance: 2e-3,
             seed: 1,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            machine: Machine::default(),
         }
     }
 }
@@ -87,7 +88,8 @@ impl Settings {
     /// What a fit depends on, in words: all but the threads, and how long it may take unless the rate follows from it.
     pub(super) fn identity(&self) -> String {
         let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
-        format!("{:?}", Settings { iterations, seconds: None, threads: 0, ..self.clone() })
+        let machine = Machine { threads: 0, ..self.machine };
+        format!("{:?}", Settings { iterations, seconds: None, machine, ..self.clone() })
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -163,7 +163,7 @@ impl Training {
         let weight = graph.input(WEIGHT, dtype, ());
         let lost = finite.sum_all() * -1.0 + settings.draws as f64;
         let mut program = graph.program().output("bound", bound).output("diverged", lost).output("usable", usable);
-        program = program.update(usual, usable.select(next, usual)).seed(settings.seed).threads(settings.threads);
+        program = settings.machine.program(program.update(usual, usable.select(next, usual)).seed(settings.seed));
         for (leaf, gradient) in leaves.iter().zip(scaled) {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
@@ -258,7 +258,7 @@ impl Training {
         let gradients = grad(estimate.bound.mean_all(), &exprs)?;
         parts.extend(learned.iter().zip(gradients).map(|((name, ..), g)| (format!("the gradient of `{name}`"), g)));
         scope.finish()?;
-        let mut program = graph.program().seed(self.settings.seed).threads(self.settings.threads);
+        let mut program = self.settings.machine.program(graph.program().seed(self.settings.seed));
         for (name, part) in &parts {
             program = program.output(name, (part.abs().lt(f64::INFINITY) * -1.0 + 1.0).sum_all());
         }

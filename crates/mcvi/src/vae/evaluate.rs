@@ -6,6 +6,7 @@ use crate::bound::lower_bound;
 use crate::chain::Chain;
 use crate::diagnostics::{Mean, log_mean_exp, mean};
 use crate::error::Result;
+use crate::machine::Machine;
 use crate::params::Params;
 use crate::scope::{Choices, Scope, write};
 use crate::start::Start;
@@ -52,8 +53,8 @@ impl Evidence {
 
 impl Evaluator {
     /// For a model and images, `[images, pixels]`.
-    pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, threads: usize) -> Result<Self> {
-        Self::of_chain(deep, &deep.architecture.chain(), AT_ONCE, images, fresh, (seed, threads))
+    pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, machine: Machine) -> Result<Self> {
+        Self::of_chain(deep, &deep.architecture.chain(), AT_ONCE, images, fresh, (seed, machine))
     }
 
     /// The same with another chain over the same parameters, and at most so many rows in a pass.
@@ -63,7 +64,7 @@ impl Evaluator {
         rows: usize,
         images: &Array,
         fresh: bool,
-        (seed, threads): (u64, usize),
+        (seed, machine): (u64, Machine),
     ) -> Result<Self> {
         let rows = rows.min(AT_ONCE);
         let Deep { architecture, params } = deep;
@@ -76,7 +77,7 @@ impl Evaluator {
         let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
         let data = model.data(&target).unwrap_or(picture);
         scope.finish()?;
-        let program = graph.program().seed(seed).threads(threads).output("bound", estimate.bound);
+        let program = machine.program(graph.program().seed(seed)).output("bound", estimate.bound);
         let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
         let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
         let mut program = program.compile()?;

@@ -4,6 +4,7 @@ use super::checkpoint::Deep;
 use super::evaluate::Evaluator;
 use crate::diagnostics::{Mean, mean};
 use crate::error::{Error, Result};
+use crate::machine::Machine;
 use mcvi_expr::Array;
 
 /// A trained chain, ended after each number of leapfrogs.
@@ -37,7 +38,7 @@ pub fn leapfrog_profile(
     deep: &Deep,
     images: &Array,
     (fresh, draws): (bool, usize),
-    (seed, threads): (u64, usize),
+    (seed, machine): (u64, Machine),
     mut observe: impl FnMut(usize),
 ) -> Result<LeapfrogProfile> {
     let count = images.shape().dims()[0];
@@ -51,7 +52,7 @@ pub fn leapfrog_profile(
     // The same seed always, so that all start from the same positions and momenta.
     let mut run = |leapfrogs: usize| -> Result<[Vec<f64>; 3]> {
         let chain = deep.architecture.chain_of(leapfrogs);
-        let mut evaluator = Evaluator::of_chain(deep, &chain, which.len(), images, fresh, (seed, threads))?;
+        let mut evaluator = Evaluator::of_chain(deep, &chain, which.len(), images, fresh, (seed, machine))?;
         let recorded = evaluator.record(&which, &["bound", "log_p", "first"])?;
         observe(leapfrogs + 1);
         Ok([0, 1, 2].map(|i| each(&recorded[i])))
@@ -89,12 +90,13 @@ mod tests {
     fn it_begins_with_the_start_and_ends_with_the_whole_chain() {
         let (deep, images) = model(3);
         let mut done = vec![];
-        let profile = leapfrog_profile(&deep, &images, (false, 2), (5, 1), |n| done.push(n)).unwrap();
+        let profile =
+            leapfrog_profile(&deep, &images, (false, 2), (5, Machine::with_threads(1)), |n| done.push(n)).unwrap();
         assert_eq!(done, [1, 2, 3, 4]);
         assert_eq!(profile.after.iter().map(|s| s.leapfrogs).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!((profile.after[0].climb.value, profile.after[0].climb.se), (0.0, 0.0));
         let which: Vec<i32> = (0..60).flat_map(|i| [i, i]).collect();
-        let whole = Evaluator::new(&deep, &images, false, 5, 1).unwrap().bounds(&which).unwrap();
+        let whole = Evaluator::new(&deep, &images, false, 5, Machine::with_threads(1)).unwrap().bounds(&which).unwrap();
         assert!((profile.after[3].bound.value - mean(&whole).value).abs() < 1e-6);
         for s in &profile.after {
             assert!((s.gain.value - (s.bound.value - profile.start.value)).abs() < 1e-6, "{s:?}");
@@ -106,11 +108,12 @@ mod tests {
     #[test]
     fn without_a_chain_there_is_only_the_start() {
         let (deep, images) = model(0);
-        let profile = leapfrog_profile(&deep, &images, (false, 1), (5, 1), |_| {}).unwrap();
+        let profile = leapfrog_profile(&deep, &images, (false, 1), (5, Machine::with_threads(1)), |_| {}).unwrap();
         assert!(profile.after.is_empty());
         let which: Vec<i32> = (0..60).collect();
-        let bounds = Evaluator::new(&deep, &images, false, 5, 1).unwrap().bounds(&which).unwrap();
+        let bounds =
+            Evaluator::new(&deep, &images, false, 5, Machine::with_threads(1)).unwrap().bounds(&which).unwrap();
         assert!((profile.start.value - mean(&bounds).value).abs() < 1e-6);
-        assert!(leapfrog_profile(&deep, &images, (false, 0), (5, 1), |_| {}).is_err());
+        assert!(leapfrog_profile(&deep, &images, (false, 0), (5, Machine::with_threads(1)), |_| {}).is_err());
     }
 }

@@ -13,6 +13,7 @@ use crate::data::order;
 use crate::diagnostics::mean;
 use crate::error::{Error, Result};
 use crate::fit::{Objective, Optimiser, Settings, Training, WARMTH};
+use crate::machine::Machine;
 use crate::params::Params;
 use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
@@ -129,7 +130,7 @@ impl Trainer {
         architecture: &Architecture,
         settings: &TrainSettings,
         (train, valid, data): (&Array, &Array, &str),
-        threads: usize,
+        machine: Machine,
     ) -> Result<Self> {
         let images = train.shape().dims()[0];
         settings.check(images)?;
@@ -148,12 +149,12 @@ impl Trainer {
                 clip: settings.clip,
                 average: false,
                 seed: settings.seed,
-                threads,
+                machine,
                 ..Settings::default()
             },
         )?;
         training.write(IMAGES, train)?;
-        let validation = Evaluator::new(&deep, valid, settings.fresh, settings.seed ^ JUDGES, threads)?;
+        let validation = Evaluator::new(&deep, valid, settings.fresh, settings.seed ^ JUDGES, machine)?;
         Ok(Trainer {
             approximation,
             architecture: architecture.clone(),
@@ -168,12 +169,12 @@ impl Trainer {
     }
 
     /// Go on from a checkpoint, with the images it was made with.
-    pub fn resume(checkpoint: &Checkpoint, images: (&Array, &Array, &str), threads: usize) -> Result<Self> {
+    pub fn resume(checkpoint: &Checkpoint, images: (&Array, &Array, &str), machine: Machine) -> Result<Self> {
         if checkpoint.data != images.2 {
             let why = "the images are not those this model was trained with so far".to_owned();
             return Err(Error::Setting { what: "data", why });
         }
-        let mut made = Trainer::new(&checkpoint.architecture, &checkpoint.settings, images, threads)?;
+        let mut made = Trainer::new(&checkpoint.architecture, &checkpoint.settings, images, machine)?;
         made.training.restore(&made.approximation, &checkpoint.state)?;
         for (name, value) in &checkpoint.state {
             if let Some(name) = name.strip_prefix(AVERAGE) {

@@ -1,6 +1,7 @@
 //! log p(x) by importance sampling, by annealing and by integration over two latent variables.
 
 use crate::{SIDE, brief, quarters, small};
+use mcvi::Machine;
 use mcvi::diagnostics::mean;
 use mcvi::vae::{AnnealSettings, Architecture, Deep, Evaluator, Trainer, annealed_evidence};
 use mcvi_expr::{Array, Data};
@@ -8,7 +9,7 @@ use std::ops::ControlFlow;
 
 fn trained(architecture: &Architecture) -> Deep {
     let (train, valid) = (quarters(400, 1), quarters(200, 2));
-    let mut trainer = Trainer::new(architecture, &brief(15), (&train, &valid, "quarters"), 2).unwrap();
+    let mut trainer = Trainer::new(architecture, &brief(15), (&train, &valid, "quarters"), Machine::default()).unwrap();
     for _ in 0..15 {
         trainer.epoch(|_| ControlFlow::Continue(())).unwrap();
     }
@@ -54,7 +55,7 @@ fn all_estimates_agree_with_integration_over_two_latents() {
         let images = some(&quarters(50, 3), 6);
         let exact = integrated(&deep, &images);
         let which: Vec<i32> = (0..6).collect();
-        let mut evaluator = Evaluator::new(&deep, &images, false, 5, 2).unwrap();
+        let mut evaluator = Evaluator::new(&deep, &images, false, 5, Machine::default()).unwrap();
         let evidence = evaluator.evidence(&which, 4000, |_| ControlFlow::Continue(())).unwrap();
         let settings = AnnealSettings { temperatures: 200, chains: 64, ..AnnealSettings::default() };
         let annealed = annealed_evidence(&deep, &images, settings, |_| {}).unwrap();
@@ -74,7 +75,7 @@ fn importance_sampling_agrees_with_annealing() {
     let deep = trained(&small());
     let images = some(&quarters(50, 4), 24);
     let which: Vec<i32> = (0..24).collect();
-    let mut evaluator = Evaluator::new(&deep, &images, false, 5, 2).unwrap();
+    let mut evaluator = Evaluator::new(&deep, &images, false, 5, Machine::default()).unwrap();
     let evidence = evaluator.evidence(&which, 2000, |_| ControlFlow::Continue(())).unwrap();
     let settings = AnnealSettings { temperatures: 200, chains: 32, ..AnnealSettings::default() };
     let annealed = annealed_evidence(&deep, &images, settings, |_| {}).unwrap();
@@ -90,7 +91,7 @@ fn an_evaluation_can_be_broken_off_and_does_not_depend_on_threads() {
     let images = quarters(20, 5);
     let which: Vec<i32> = (0..20).collect();
     let run = |threads| {
-        let mut evaluator = Evaluator::new(&deep, &images, false, 1, threads).unwrap();
+        let mut evaluator = Evaluator::new(&deep, &images, false, 1, Machine::with_threads(threads)).unwrap();
         evaluator
             .evidence(&which, 300, |done| if done >= 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             .unwrap()

@@ -1,6 +1,7 @@
 //! Training: it improves the bound, repeats itself, goes on from a checkpoint, and says what is wrong.
 
 use crate::{brief, quarters, small};
+use mcvi::Machine;
 use mcvi::vae::{Architecture, Checkpoint, Decay, Deep, Inference, Kind, Momentum, TrainSettings, Trainer};
 use mcvi_expr::Array;
 use std::ops::ControlFlow;
@@ -8,7 +9,7 @@ use std::path::Path;
 
 fn trainer(architecture: &Architecture, settings: &TrainSettings, threads: usize) -> Trainer {
     let (train, valid) = (quarters(400, 1), quarters(200, 2));
-    Trainer::new(architecture, settings, (&train, &valid, "quarters"), threads).unwrap()
+    Trainer::new(architecture, settings, (&train, &valid, "quarters"), Machine::with_threads(threads)).unwrap()
 }
 
 fn epochs(trainer: &mut Trainer, count: usize) {
@@ -86,7 +87,7 @@ fn a_run_that_was_stopped_goes_on_bit_for_bit() {
         assert!(first.epoch(|_| ControlFlow::Break(())).unwrap().is_none());
         let checkpoint = Checkpoint::from_bytes(&saved, Path::new("checkpoint")).unwrap();
         let (train, valid) = (quarters(400, 1), quarters(200, 2));
-        let mut second = Trainer::resume(&checkpoint, (&train, &valid, "quarters"), 1).unwrap();
+        let mut second = Trainer::resume(&checkpoint, (&train, &valid, "quarters"), Machine::with_threads(1)).unwrap();
         assert!(bytes(&mut second) == saved);
         epochs(&mut second, 3);
         assert!(bytes(&mut second) == bytes(&mut whole), "{decay:?}");
@@ -99,7 +100,7 @@ fn a_run_that_was_stopped_goes_on_bit_for_bit() {
 fn grey_images_are_drawn_anew() {
     let grey = Array::new([40, 36], vec![0.5f32; 40 * 36]).unwrap();
     let settings = TrainSettings { fresh: true, ..brief(1) };
-    let mut trainer = Trainer::new(&small(), &settings, (&grey, &grey, "grey"), 1).unwrap();
+    let mut trainer = Trainer::new(&small(), &settings, (&grey, &grey, "grey"), Machine::with_threads(1)).unwrap();
     let report = trainer.epoch(|_| ControlFlow::Continue(())).unwrap().unwrap().clone();
     // No model of fair coins does better than −36 log 2, whereas grey values taken as they are would let it.
     assert!(report.valid_bound < -36.0 * 2f64.ln() + 4.0 * report.valid_se, "{report:?}");
@@ -182,11 +183,13 @@ fn a_checkpoint_belongs_to_its_images_and_its_architecture() {
     epochs(&mut trainer, 1);
     let checkpoint = trainer.checkpoint().unwrap();
     let (train, valid) = (quarters(400, 1), quarters(200, 2));
-    let other = Trainer::resume(&checkpoint, (&train, &valid, "others"), 1).err().unwrap().to_string();
+    let other =
+        Trainer::resume(&checkpoint, (&train, &valid, "others"), Machine::with_threads(1)).err().unwrap().to_string();
     assert!(other.contains("images are not those"), "{other}");
     let architecture = Architecture { hidden: 17, ..small() };
     let wrong = Checkpoint { architecture, ..checkpoint };
-    let other = Trainer::resume(&wrong, (&train, &valid, "quarters"), 1).err().unwrap().to_string();
+    let other =
+        Trainer::resume(&wrong, (&train, &valid, "quarters"), Machine::with_threads(1)).err().unwrap().to_string();
     assert!(other.contains("in the state given"), "{other}");
 }
 
@@ -194,7 +197,7 @@ fn a_checkpoint_belongs_to_its_images_and_its_architecture() {
 fn impossible_settings_are_refused() {
     let (train, valid) = (quarters(40, 1), quarters(20, 2));
     let refused = |architecture: &Architecture, settings: &TrainSettings| {
-        Trainer::new(architecture, settings, (&train, &valid, ""), 1).err().unwrap().to_string()
+        Trainer::new(architecture, settings, (&train, &valid, ""), Machine::with_threads(1)).err().unwrap().to_string()
     };
     let says = |message: String, what: &str| assert!(message.contains(what), "{message}");
     says(refused(&small(), &TrainSettings { batch: 41, ..brief(1) }), "batch: 41");

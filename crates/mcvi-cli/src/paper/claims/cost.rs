@@ -19,7 +19,7 @@ const ROUNDS: usize = 15;
 pub fn per_iteration() -> Result<Claim> {
     let shapes: Vec<Shape> =
         [(0, 0), (1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 4)].map(|(t, k)| Shape::new(t, k)).to_vec();
-    let settings = Settings { threads: 1, ..Settings::default() };
+    let settings = Settings { machine: mcvi::Machine::with_threads(1), ..Settings::default() };
     let mut trainings = vec![];
     for shape in &shapes {
         let model = Approximation::new(StomachCancer, shape.chain())?;
@@ -147,7 +147,7 @@ pub fn wall_clock(seed: u64) -> Result<(Claim, Figure)> {
 /// Train for a while; the clock stands still while the bound is measured.
 fn follow(shape: Shape, seed: u64) -> Result<Curve> {
     let mut model = Approximation::new(StomachCancer, shape.chain())?;
-    let settings = Settings { seed, threads: 1, ..Settings::default() };
+    let settings = Settings { seed, machine: mcvi::Machine::with_threads(1), ..Settings::default() };
     let mut training = Training::new(&model, &settings)?;
     let measure = |model: &Approximation| -> Result<f64> {
         Ok(mean(&model.bounds(FOLLOWED, mcvi::Choices::Sample, seed ^ 0xC10C)?).value)

@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<()> {
     let plane = latent::plane(&mut evaluator, &pixels, architecture.image)?;
     bar.inc(1);
     let fresh = !images.is_binary();
-    let looked = (*seed, shown.threads());
+    let looked = (*seed, shown.hardware.machine()?);
     let profile = leapfrog_profile(&model, &images.batch(&which)?, (fresh, 1), looked, |_| bar.inc(1))?;
     bar.finish_and_clear();
 
