@@ -138,6 +138,7 @@ fn page(kind: VerdictKind) -> Page {
         title: title.to_owned(),
         text: text.to_owned(),
         figure: Some(figure.to_svg()),
+        table: None,
     };
     let sections = vec![
         section(
@@ -202,7 +203,7 @@ fn page(kind: VerdictKind) -> Page {
     ];
     Page {
         title: "eight-schools.mcvi: the effects of coaching in eight schools".to_owned(),
-        verdict: Verdict { kind, headline: headline.to_owned(), reasons: owned(reasons), next: owned(next) },
+        verdict: Some(Verdict { kind, headline: headline.to_owned(), reasons: owned(reasons), next: owned(next) }),
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         parameters: rows,
         sections,

@@ -179,6 +179,7 @@ fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
         title: title.to_owned(),
         text: text.to_owned(),
         figure: Some(figure.to_svg()),
+        table: None,
     };
     let trace: Vec<(f64, f64, f64)> = p
         .attempts
@@ -224,12 +225,12 @@ fn page(outcome: &Outcome, problem: &Problem) -> Result<Page> {
     ));
     Ok(Page {
         title: format!("{}: {}", outcome.name, outcome.about),
-        verdict: report::Verdict {
+        verdict: Some(report::Verdict {
             kind: p.verdict.kind,
             headline: outcome.headline().to_owned(),
             reasons: p.verdict.reasons.clone(),
             next: p.verdict.next.clone(),
-        },
+        }),
         facts,
         parameters,
         sections,

@@ -2,6 +2,7 @@
 
 mod claims;
 mod gaussian;
+mod mnist;
 mod stomach_cancer;
 
 use anyhow::Result;
@@ -14,6 +15,8 @@ pub enum Command {
     Gaussian(gaussian::Options),
     /// Figures 2 and 3: Hamiltonian variational inference for deaths from stomach cancer.
     StomachCancer(stomach_cancer::Options),
+    /// Table 1: deep models of binarized MNIST, the paper's beside the runs found here.
+    Mnist(mnist::Options),
     /// What sections 3 and 4 say in words, measured.
     Claims(claims::Options),
 }
@@ -23,6 +26,7 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Gaussian(options) => gaussian::run(&options),
         Command::StomachCancer(options) => stomach_cancer::run(&options),
+        Command::Mnist(options) => mnist::run(&options),
         Command::Claims(options) => claims::run(&options),
     }
 }

@@ -30,4 +30,4 @@ mod tiles;
 pub use contour::Grid;
 pub use figure::Figure;
 pub use panel::Panel;
-pub use tiles::Tiles;
+pub use tiles::{NOTHING, Tiles};

@@ -1,11 +1,14 @@
 //! Many small grey images side by side in one picture: samples, reconstructions, data.
 
 use super::output::write;
+use base64::Engine;
 use std::io::{Error, Result};
 use std::path::Path;
 
 /// The grey between the images, which neither black nor white ones run into.
 const GROUND: u8 = 160;
+/// The same as a pixel's value: an image of nothing else cannot be seen.
+pub const NOTHING: f32 = GROUND as f32 / 255.0;
 /// The largest width and height of a picture.
 const LARGEST: usize = 1 << 15;
 
@@ -52,6 +55,24 @@ impl Tiles {
 
     /// The picture as a PNG file. Pixels go from 0, black, to 1, white; what is beyond is cut off, and NaN is black.
     pub fn png(&self, images: &[Vec<f32>]) -> Result<Vec<u8>> {
+        let (height, width, picture) = self.picture(images)?;
+        encode(height, width, &picture)
+    }
+
+    /// The same picture as an SVG document, the PNG within it: for pages, beside figures.
+    pub fn to_svg(&self, images: &[Vec<f32>]) -> Result<String> {
+        // Enlarged by who draws it, so that the page stays small.
+        let (height, width, picture) = Tiles { scale: 1, ..self.clone() }.picture(images)?;
+        let (shown_height, shown_width) = (height * self.scale, width * self.scale);
+        let data = base64::engine::general_purpose::STANDARD.encode(encode(height, width, &picture)?);
+        Ok(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{shown_width}\" height=\"{shown_height}\" \
+             viewBox=\"0 0 {width} {height}\">\n<image width=\"{width}\" height=\"{height}\" \
+             style=\"image-rendering: pixelated\" href=\"data:image/png;base64,{data}\"/>\n</svg>\n"
+        ))
+    }
+
+    fn picture(&self, images: &[Vec<f32>]) -> Result<(usize, usize, Vec<u8>)> {
         let pixels = self.height.saturating_mul(self.width);
         if let Some((i, image)) = images.iter().enumerate().find(|(_, image)| image.len() != pixels) {
             let (h, w, len) = (self.height, self.width, image.len());
@@ -85,7 +106,7 @@ impl Tiles {
                 }
             }
         }
-        encode(height, width, &picture)
+        Ok((height, width, picture))
     }
 
     /// Write the picture to `path.png`, which is replaced in one go.
@@ -144,6 +165,12 @@ mod tests {
         }
         let (height, width, picture) = decode(&Tiles::new(2, 3).gap(0).scale(1).png(&images[2..]).unwrap());
         assert_eq!((height, width, picture), (2, 3, vec![255; 6]));
+        let svg = Tiles::new(2, 3).columns(2).scale(4).to_svg(&images).unwrap();
+        assert!(svg.contains("width=\"28\" height=\"20\" viewBox=\"0 0 7 5\""), "{svg}");
+        let data = svg.split_once("base64,").unwrap().1.split_once('"').unwrap().0;
+        let file = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
+        assert_eq!(decode(&file).2, want.concat());
+        assert_eq!(level(NOTHING), GROUND);
         let square = vec![vec![0.0; 4]; 16];
         assert_eq!(decode(&Tiles::new(2, 2).gap(0).scale(1).png(&square).unwrap()).1, 8);
     }

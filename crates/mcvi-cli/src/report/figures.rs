@@ -110,19 +110,20 @@ pub fn contributions(initial: (f64, f64), steps: &[(f64, f64)]) -> Figure {
     });
     let bounds: Vec<(f64, f64)> = std::iter::once((0.0, initial.0)).chain(after).collect();
     let each: Vec<(f64, f64, f64)> = steps.iter().enumerate().map(|(i, &(y, se))| ((i + 1) as f64, y, se)).collect();
-    let counted = |panel: Panel, from: usize| {
-        // Steps are whole numbers, which automatic ticks of a short axis are not.
-        let names: Vec<(f64, String)> = (from..=steps.len()).map(|i| (i as f64, i.to_string())).collect();
-        let ticks: Vec<(f64, &str)> = names.iter().map(|(at, name)| (*at, name.as_str())).collect();
-        let panel = if steps.len() <= 12 { panel.x_ticks(&ticks) } else { panel };
-        panel.x_range(from as f64 - 0.5, steps.len().max(from) as f64 + 0.5)
-    };
     let total = Panel::new("Bound after each step").x_label("steps").y_label("bound on log p(x)");
     let total = total.line("", &bounds).color(0).markers();
     let total = total.errors("initial bound ± 2 standard errors", &[(0.0, initial.0, initial.1)]).color(1);
     let own = Panel::new("Contribution of each step").x_label("step").y_label("E log α");
     let own = own.errors("E log α ± 2 standard errors", &each).color(0).horizontal("no gain", 0.0);
-    Figure::new("").columns(2).panel(counted(total, 0)).panel(counted(own, 1))
+    Figure::new("").columns(2).panel(counted(total, 0, steps.len())).panel(counted(own, 1, steps.len()))
+}
+
+/// With an x axis of whole numbers, which automatic ticks of a short axis are not.
+pub fn counted(panel: Panel, from: usize, to: usize) -> Panel {
+    let names: Vec<(f64, String)> = (from..=to).map(|i| (i as f64, i.to_string())).collect();
+    let ticks: Vec<(f64, &str)> = names.iter().map(|(at, name)| (*at, name.as_str())).collect();
+    let panel = if to <= 16 { panel.x_ticks(&ticks) } else { panel };
+    panel.x_range(from as f64 - 0.5, to.max(from) as f64 + 0.5)
 }
 
 /// The importance weights: their logarithms against that of their mean, and how much of the total the largest carry.

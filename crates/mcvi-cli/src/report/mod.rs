@@ -1,4 +1,4 @@
-//! The report of a fit: one HTML page that opens anywhere, without scripts or anything from elsewhere, and its figures.
+//! The report of a fit or of a deep model: one HTML page that opens anywhere, without scripts or anything from elsewhere, and its figures.
 
 pub mod figures;
 mod histogram;
@@ -10,10 +10,10 @@ pub use page::render;
 /// Everything that the page says, in this order.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What was fitted.
+    /// What it is about.
     pub title: String,
-    /// Whether to believe it.
-    pub verdict: Verdict,
+    /// Whether to believe it, where that is the question.
+    pub verdict: Option<Verdict>,
     /// What was done, as names and values: the bound, the data, the settings.
     pub facts: Vec<(String, String)>,
     /// The posterior in numbers.
@@ -55,7 +55,7 @@ pub struct ParameterRow {
 }
 
 /// A part of the page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Section {
     /// The heading.
     pub title: String,
@@ -63,4 +63,15 @@ pub struct Section {
     pub text: String,
     /// An SVG document of our own making, as [`crate::plot::Figure::to_svg`] gives.
     pub figure: Option<String>,
+    /// Numbers below it.
+    pub table: Option<Table>,
+}
+
+/// Rows of text and numbers, the first of each row its name.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// What the columns are.
+    pub columns: Vec<String>,
+    /// As many cells in each row.
+    pub rows: Vec<Vec<String>>,
 }

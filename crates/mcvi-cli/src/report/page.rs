@@ -1,6 +1,6 @@
 //! The page as HTML. All text is escaped, and a policy in the page keeps it from loading or running anything.
 
-use super::{Page, ParameterRow, Section, Verdict, VerdictKind};
+use super::{Page, ParameterRow, Section, Table, Verdict, VerdictKind};
 use std::fmt::{Display, Write};
 
 const STYLE: &str = include_str!("page.css");
@@ -14,11 +14,14 @@ pub fn render(page: &Page) -> String {
     let title = Text(&page.title);
     html.put(format_args!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         img-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<main>\n"
     ));
-    html.verdict(&page.verdict);
+    if let Some(verdict) = &page.verdict {
+        html.verdict(verdict);
+    }
     html.facts(&page.facts);
     html.contents(page);
     html.parameters(&page.parameters);
@@ -121,29 +124,43 @@ impl Html {
         }
         let (shown, folded) = rows.split_at(if rows.len() > LONG { SHOWN } else { rows.len() });
         self.put(format_args!("<section aria-labelledby=\"parameters\">\n<h2 id=\"parameters\">Parameters</h2>\n"));
-        self.table(shown, "Posterior summaries");
+        self.parameter_table(shown, "Posterior summaries");
         if !folded.is_empty() {
             let n = folded.len();
             self.put(format_args!("<details>\n<summary>The other {n} parameters</summary>\n"));
-            self.table(folded, "Posterior summaries, continued");
+            self.parameter_table(folded, "Posterior summaries, continued");
             self.put(format_args!("</details>\n"));
         }
         self.put(format_args!("</section>\n"));
     }
 
-    fn table(&mut self, rows: &[ParameterRow], label: &str) {
+    fn parameter_table(&mut self, rows: &[ParameterRow], label: &str) {
+        let header = "<th scope=\"col\">Name</th><th scope=\"col\">Mean</th><th scope=\"col\"><abbr title=\"standard \
+                      deviation\">SD</abbr></th><th scope=\"col\">5%</th><th scope=\"col\">Median</th>\
+                      <th scope=\"col\">95%</th>";
+        let cells = |row: &ParameterRow| {
+            let numbers = [row.mean, row.sd, row.q05, row.q50, row.q95].map(|value| number(value, row.sd));
+            [row.name.clone()].into_iter().chain(numbers).collect()
+        };
+        self.rows(header, rows.iter().map(cells), label);
+    }
+
+    fn table(&mut self, table: &Table, label: &str) {
+        let header = table.columns.iter().map(|name| format!("<th scope=\"col\">{}</th>", Text(name)));
+        self.rows(&header.collect::<String>(), table.rows.iter().cloned(), label);
+    }
+
+    fn rows(&mut self, header: &str, rows: impl Iterator<Item = Vec<String>>, label: &str) {
         // What scrolls must be reachable by keyboard.
         self.put(format_args!(
-            "<div class=\"scroll\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n<table>\n<thead><tr>\
-             <th scope=\"col\">Name</th><th scope=\"col\">Mean</th><th scope=\"col\"><abbr title=\"standard deviation\">\
-             SD</abbr></th><th scope=\"col\">5%</th><th scope=\"col\">Median</th><th scope=\"col\">95%</th>\
-             </tr></thead>\n<tbody>\n"
+            "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table>\n<thead><tr>{header}\
+             </tr></thead>\n<tbody>\n",
+            Text(label)
         ));
         for row in rows {
-            self.put(format_args!("<tr><th scope=\"row\">{}</th>", Text(&row.name)));
-            for value in [row.mean, row.sd, row.q05, row.q50, row.q95] {
-                self.put(format_args!("<td>{}</td>", number(value, row.sd)));
-            }
+            let mut cells = row.iter();
+            self.put(format_args!("<tr><th scope=\"row\">{}</th>", Text(cells.next().map_or("", |name| name))));
+            cells.for_each(|cell| self.put(format_args!("<td>{}</td>", Text(cell))));
             self.put(format_args!("</tr>\n"));
         }
         self.put(format_args!("</tbody>\n</table>\n</div>\n"));
@@ -174,6 +191,9 @@ impl Html {
                 }
                 self.put(format_args!("</figcaption>\n</figure>\n"));
             }
+        }
+        if let Some(table) = &section.table {
+            self.table(table, &format!("Numbers: {}", section.title));
         }
         self.put(format_args!("</section>\n"));
     }

@@ -4,6 +4,7 @@ use super::*;
 
 fn page() -> Page {
     let verdict = Verdict { kind: VerdictKind::Good, headline: String::new(), reasons: vec![], next: vec![] };
+    let verdict = Some(verdict);
     Page { title: String::new(), verdict, facts: vec![], parameters: vec![], sections: vec![], footer: String::new() }
 }
 
@@ -15,17 +16,20 @@ fn row(name: &str) -> ParameterRow {
 fn no_text_becomes_markup() {
     let evil = || "\"'><script>alert(1)</script>&amp;".to_owned();
     let verdict = Verdict { kind: VerdictKind::Reweight, headline: evil(), reasons: vec![evil()], next: vec![evil()] };
+    let verdict = Some(verdict);
+    let table = Some(Table { columns: vec![evil(), evil()], rows: vec![vec![evil(), evil()]] });
     let sections = vec![
-        Section { title: evil(), text: evil(), figure: Some("<svg width=\"10\"></svg>".to_owned()) },
-        Section { title: evil(), text: evil(), figure: None },
+        Section { title: evil(), text: evil(), figure: Some("<svg width=\"10\"></svg>".to_owned()), table: None },
+        Section { title: evil(), text: evil(), figure: None, table },
     ];
     let parameters = vec![row(&evil())];
     let page = Page { title: evil(), verdict, facts: vec![(evil(), evil())], parameters, sections, footer: evil() };
     let html = render(&page);
     assert!(!html.contains("<script") && !html.contains("&amp;amp;script"));
     let escaped = "&quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;";
-    // Title twice, verdict, fact, parameter, footer; sections: in the contents, heading, text, and the figure's labels.
-    assert_eq!(html.matches(escaped).count(), 2 + 3 + 2 + 1 + 1 + (3 + 2) + 3);
+    // Title twice, verdict, fact, parameter, footer; sections: in the contents, heading, text, and the figure's labels,
+    // or the table's label, names and cells.
+    assert_eq!(html.matches(escaped).count(), 2 + 3 + 2 + 1 + 1 + (3 + 2) + (3 + 5));
     assert_eq!(html.matches("alert(1)").count(), html.matches(escaped).count());
 }
 
@@ -41,7 +45,7 @@ fn nothing_comes_from_elsewhere() {
 
 #[test]
 fn every_verdict_has_its_word_and_shape() {
-    let with = |kind| render(&Page { verdict: Verdict { kind, ..page().verdict }, ..page() });
+    let with = |kind| render(&Page { verdict: page().verdict.map(|v| Verdict { kind, ..v }), ..page() });
     for (kind, word) in [
         (VerdictKind::Good, "<span>Good</span>"),
         (VerdictKind::Reweight, "<span>Reweight</span>"),
@@ -67,7 +71,10 @@ fn long_tables_are_folded() {
 fn figures_are_labelled_and_explained() {
     let svg = crate::plot::Figure::new("").panel(crate::plot::Panel::new("p")).to_svg();
     let with = |text: &str, figure| {
-        render(&Page { sections: vec![Section { title: "Trace".into(), text: text.into(), figure }], ..page() })
+        render(&Page {
+            sections: vec![Section { title: "Trace".into(), text: text.into(), figure, table: None }],
+            ..page()
+        })
     };
     let html = with("How to\nread it.\n\nMore.", Some(svg.clone()));
     assert!(html.contains("<svg role=\"img\" aria-label=\"Trace\" aria-describedby=\"section-1-text\""));

@@ -4,6 +4,7 @@ use super::settings::Choices;
 use crate::mistake::Mistake;
 use anyhow::{Context, Result};
 use mcvi::vae::{Checkpoint, Deep, EpochReport};
+use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
 
 const SETTINGS: &str = "settings.toml";
@@ -37,7 +38,10 @@ impl RunFolder {
     /// The folder of a run that was begun.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.join(SETTINGS).is_file() {
-            let why = format!("{} is not the folder of a run: it has no {SETTINGS}", path.display());
+            let why = format!(
+                "{} is not the folder of a run: it has no {SETTINGS}; give what `mcvi vae train --out` was given",
+                path.display()
+            );
             return Err(Mistake(why).into());
         }
         Ok(RunFolder { path: path.to_owned() })
@@ -108,6 +112,23 @@ impl RunFolder {
         Ok(Deep::from_bytes(&bytes, &path)?)
     }
 
+    /// The epochs so far, as the metrics have them; none where no epoch was finished.
+    pub fn epochs(&self) -> Result<Vec<EpochReport>> {
+        let path = self.path.join(METRICS);
+        if !path.exists() {
+            return Ok(vec![]);
+        }
+        let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
+        let mut reader = csv::Reader::from_path(&path).map_err(|e| bad(&e))?;
+        reader.deserialize::<Line>().map(|line| Ok(line.map_err(|e| bad(&e))?.report().map_err(|e| bad(&e))?)).collect()
+    }
+
+    /// A file of results, read as JSON. None where it is not there.
+    pub fn results<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.path.join(name);
+        if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+    }
+
     fn metrics(&self, epochs: &[EpochReport]) -> Result<()> {
         let mut text =
             "epoch,train_bound,valid_bound,valid_se,rate,warmth,active,step_sizes,diverged,skipped\n".to_owned();
@@ -150,4 +171,47 @@ impl RunFolder {
         let path = self.path.display();
         format!("cannot write {name} in {path}; what was there is intact: make room and go on with --resume")
     }
+}
+
+/// A line of the metrics: an epoch's report, but for its list.
+#[derive(Deserialize)]
+struct Line {
+    epoch: usize,
+    train_bound: f64,
+    valid_bound: f64,
+    valid_se: f64,
+    rate: f64,
+    warmth: f64,
+    active: usize,
+    step_sizes: String,
+    diverged: usize,
+    skipped: usize,
+}
+
+impl Line {
+    fn report(self) -> Result<EpochReport, std::num::ParseFloatError> {
+        let Line { epoch, train_bound, valid_bound, valid_se, rate, warmth, active, step_sizes, diverged, skipped } =
+            self;
+        let step_sizes = step_sizes.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let numbers = EpochReport {
+            epoch,
+            train_bound,
+            valid_bound,
+            valid_se,
+            rate,
+            warmth,
+            active,
+            step_sizes,
+            diverged,
+            skipped,
+        };
+        Ok(numbers)
+    }
+}
+
+/// Read a JSON file of ours, or say what is wrong with it.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| bad(&e))?;
+    Ok(serde_json::from_slice(&bytes).map_err(|e| bad(&e))?)
 }

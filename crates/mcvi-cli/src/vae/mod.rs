@@ -2,10 +2,17 @@
 
 mod evaluate;
 mod folder;
+mod look;
+mod report;
+mod results;
 mod session;
 mod settings;
 mod sweep;
 mod train;
+
+pub use folder::{RunFolder, read_json};
+pub use results::{Estimate, Evaluation, Summary, beyond, duration};
+pub use settings::Choices;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -18,6 +25,12 @@ pub enum Command {
     Sweep(sweep::Options),
     /// Estimate the bound and log p(x) of images a model has not seen.
     Evaluate(evaluate::Options),
+    /// Draw a picture of images the model makes up.
+    Sample(look::SampleOptions),
+    /// Draw a picture of images beside what the model makes of them.
+    Reconstruct(look::ReconstructOptions),
+    /// Put all there is to know about a run on one page.
+    Report(report::Options),
 }
 
 /// Do what the command line says.
@@ -26,5 +39,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Train(options) => train::run(&options),
         Command::Sweep(options) => sweep::run(&options),
         Command::Evaluate(options) => evaluate::run(&options),
+        Command::Sample(options) => look::sample(&options),
+        Command::Reconstruct(options) => look::reconstruct(&options),
+        Command::Report(options) => report::run(&options),
     }
 }

@@ -3,6 +3,7 @@
 use super::checkpoint::Deep;
 use super::model::{IMAGES, Observed, ROWS};
 use crate::bound::lower_bound;
+use crate::chain::Chain;
 use crate::diagnostics::{Mean, log_mean_exp, mean};
 use crate::error::Result;
 use crate::hardware::Hardware;
@@ -53,27 +54,35 @@ impl Evidence {
 impl Evaluator {
     /// For a model and images, `[images, pixels]`.
     pub fn new(deep: &Deep, images: &Array, fresh: bool, seed: u64, hardware: Hardware) -> Result<Self> {
+        Self::of_chain(deep, &deep.architecture.chain(), AT_ONCE, images, fresh, (seed, hardware))
+    }
+
+    /// The same with another chain over the same parameters, and at most so many rows in a pass.
+    pub(super) fn of_chain(
+        deep: &Deep,
+        chain: &Chain,
+        rows: usize,
+        images: &Array,
+        fresh: bool,
+        (seed, hardware): (u64, Hardware),
+    ) -> Result<Self> {
+        let rows = rows.min(AT_ONCE);
         let Deep { architecture, params } = deep;
         let count = images.shape().dims()[0];
         let model = architecture.model(Observed::Fed { images: count, fresh });
         let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
-        let scope = Scope::new(&graph, AT_ONCE, model.dtype(), Choices::Sample, &start, params)?;
-        let estimate = lower_bound(&model, &architecture.chain(), &scope)?;
+        let scope = Scope::new(&graph, rows, model.dtype(), Choices::Sample, &start, params)?;
+        let estimate = lower_bound(&model, chain, &scope)?;
         let target = scope.child("target");
         let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
         let data = model.data(&target).unwrap_or(picture);
         scope.finish()?;
         let program = hardware.program(graph.program().seed(seed)).output("bound", estimate.bound);
         let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
+        let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
         let mut program = program.compile()?;
         program.write(IMAGES, images)?;
-        Ok(Evaluator {
-            program,
-            rows: AT_ONCE,
-            latent: architecture.latent,
-            pixels: architecture.pixels(),
-            images: count,
-        })
+        Ok(Evaluator { program, rows, latent: architecture.latent, pixels: architecture.pixels(), images: count })
     }
 
     /// Use other weights from now on.
@@ -113,7 +122,7 @@ impl Evaluator {
     }
 
     /// Run over the images named, as many at a time as fit.
-    fn record(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
+    pub(super) fn record(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
         let steps = which.len().div_ceil(self.rows);
         // The last pass is filled up with the first image.
         let mut picks = which.to_vec();
@@ -174,8 +183,8 @@ impl Evaluator {
         Ok(latent.collect())
     }
 
-    /// Pictures of draws from the prior: the probability of every pixel.
-    pub fn sample(deep: &Deep, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+    /// Pictures of draws from the prior: the probability of every pixel, or `binary` pixels drawn with it.
+    pub fn sample(deep: &Deep, count: usize, binary: bool, seed: u64) -> Result<Vec<Vec<f64>>> {
         let Deep { architecture, params } = deep;
         let nothing = Array::zeros(DType::F32, [count, architecture.pixels()])?;
         let model = architecture.model(Observed::Given(nothing));
@@ -183,6 +192,8 @@ impl Evaluator {
         let scope = Scope::new(&graph, count, model.dtype(), Choices::Sample, &start, params)?;
         let z = scope.normal([count, architecture.latent]);
         let picture = model.log_odds(&scope.child("target"), z).sigmoid();
+        let uniform = scope.uniform([count, architecture.pixels()]);
+        let picture = if binary { uniform.lt(picture) } else { picture };
         scope.finish()?;
         let mut program = graph.program().seed(seed).output("picture", picture).compile()?;
         program.run(1)?;

@@ -9,6 +9,7 @@ mod architecture;
 mod checkpoint;
 mod evaluate;
 mod model;
+mod profile;
 mod settings;
 mod train;
 
@@ -17,5 +18,6 @@ pub use architecture::{Architecture, Inference, Kind, Momentum};
 pub use checkpoint::{Checkpoint, Deep};
 pub use evaluate::{Evaluator, Evidence};
 pub use model::{IMAGES, LatentModel, Observed, ROWS};
+pub use profile::{LeapfrogProfile, Stopped, leapfrog_profile};
 pub use settings::{Decay, TrainSettings};
 pub use train::{EpochReport, Progress, Tick, Trainer};

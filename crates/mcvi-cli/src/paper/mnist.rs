@@ -1,0 +1,243 @@
+//! `mcvi paper mnist`: Table 1, the paper's rows beside the runs found in a folder.
+
+mod found;
+mod rows;
+
+use crate::mistake::Mistake;
+use crate::number::fixed;
+use crate::output::print;
+use crate::vae::{Estimate, beyond, duration};
+use anyhow::Result;
+use clap::Args;
+use found::{Found, TEST_IMAGES};
+use rows::{QUOTED, ROWS, Row};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Where runs are looked for unless said otherwise.
+const PLACES: [&str; 2] = ["results/table1", "runs"];
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+#[derive(Args)]
+pub struct Options {
+    /// Folders of runs, of result files, or both; or a run's own folder. [default: results/table1 and runs]
+    #[arg(value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs by the rows they belong to.
+struct Table {
+    runs: Vec<Vec<Found>>,
+    /// Those that belong to no row.
+    others: Vec<Found>,
+    /// Where they were looked for.
+    places: Vec<PathBuf>,
+    /// What could not be read.
+    wrong: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let mut places = options.folders.clone();
+    if let Some(absent) = places.iter().find(|path| !path.is_dir()) {
+        let why = format!("{} is no folder; give one that holds runs of `mcvi vae train`", absent.display());
+        return Err(Mistake(why).into());
+    }
+    if places.is_empty() {
+        places = PLACES.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect();
+    }
+    let mut table = Table { runs: ROWS.iter().map(|_| vec![]).collect(), others: vec![], places, wrong: vec![] };
+    for place in &table.places {
+        let (found, wrong) = found::search(place)?;
+        for run in found {
+            let row = ROWS.iter().position(|row| row.has(&run.architecture) && run.binarized_mnist != Some(false));
+            row.map_or(&mut table.others, |row| &mut table.runs[row]).push(run);
+        }
+        table.wrong.extend(wrong);
+    }
+    let by = |run: &Found| run.results.valid_bound.unwrap_or(f64::NEG_INFINITY);
+    table.runs.iter_mut().for_each(|runs| runs.sort_by(|a, b| by(b).total_cmp(&by(a))));
+    table.wrong.iter().for_each(|wrong| eprintln!("mcvi: left out: {wrong}"));
+    print(&if options.json { table.as_json().to_string() } else { table.as_text() })
+}
+
+impl Table {
+    fn as_text(&self) -> String {
+        let mut text = "Table 1: binarized MNIST, nats an image of the test set. The paper's rows, and\n\
+                        below each the runs found, the best by validation first.\n"
+            .to_owned();
+        if self.places.is_empty() {
+            let _ = writeln!(text, "No runs: there is no folder {}.", PLACES.join(" or "));
+        }
+        self.places.iter().for_each(|place| {
+            let _ = writeln!(text, "Runs from {}", place.display());
+        });
+        text.push('\n');
+        line(&mut text, ["", "bound", "log p(x)", "gap", "epochs", "time", "seed"].map(str::to_owned));
+        let mut heading = "";
+        for (row, runs) in ROWS.iter().zip(&self.runs) {
+            if row.heading() != heading {
+                heading = row.heading();
+                let _ = writeln!(text, "{heading}");
+            }
+            line(&mut text, paper_cells(&format!("  {}", row.name()), Some(row.bound), Some(row.log_p)));
+            runs.iter().for_each(|run| line(&mut text, cells(run)));
+        }
+        let _ = writeln!(text, "Other methods, quoted by the paper from Gregor et al. (2015)");
+        for (name, bound, log_p) in QUOTED {
+            line(&mut text, paper_cells(&format!("  {name}"), bound, log_p));
+        }
+        if !self.others.is_empty() {
+            let _ = writeln!(text, "Runs that are none of these rows");
+            self.others.iter().for_each(|run| line(&mut text, cells(run)));
+        }
+        text += &self.notes();
+        text.trim_end().to_owned()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Found> {
+        self.runs.iter().flatten().chain(&self.others)
+    }
+
+    /// What must be said about the runs, and what is missing.
+    fn notes(&self) -> String {
+        let mut text = "\n".to_owned();
+        let mut more: Vec<&str> = self.all().flat_map(|run| beyond(&run.architecture)).collect();
+        more.sort_unstable();
+        more.dedup();
+        if !more.is_empty() {
+            let _ = writeln!(text, "+ goes beyond the paper's r(v|x, z) and q(v′):");
+            more.iter().for_each(|more| {
+                let _ = writeln!(text, "  {more}");
+            });
+        }
+        for run in &self.others {
+            let _ = writeln!(text, "{}: {}", run.name(), odd(run));
+        }
+        for run in self.all() {
+            match run.results.images {
+                Some(n) if n != TEST_IMAGES => {
+                    let _ = writeln!(text, "{}: evaluated on {n} images, not {TEST_IMAGES}", run.name());
+                }
+                Some(_) => {}
+                None if run.results.bound.is_some() => {}
+                None => {
+                    let _ =
+                        writeln!(text, "{}: not evaluated yet: mcvi vae evaluate {}", run.name(), run.path.display());
+                }
+            }
+        }
+        let missing: Vec<&Row> =
+            ROWS.iter().zip(&self.runs).filter(|(_, runs)| runs.is_empty()).map(|(row, _)| row).collect();
+        if !missing.is_empty() {
+            let _ = writeln!(
+                text,
+                "Missing: {} of {} rows. To train them (then: mcvi vae evaluate RUN):",
+                missing.len(),
+                ROWS.len()
+            );
+            for row in missing {
+                let (out, options) = row.training();
+                let command = format!("  mcvi vae train --data DIR --out {out}");
+                let apart = if command.len() + 1 + options.len() <= WIDTH { " " } else { " \\\n      " };
+                let _ = writeln!(text, "{command}{apart}{options}");
+            }
+        }
+        text
+    }
+
+    fn as_json(&self) -> Value {
+        let rows = ROWS.iter().zip(&self.runs).map(|(row, runs)| {
+            let (out, options) = row.training();
+            json!({
+                "decoder": row.decoder,
+                "inference": row.inference,
+                "leapfrogs": row.leapfrogs,
+                "hidden": row.hidden,
+                "paper": {"bound": row.bound, "log_p": row.log_p, "gap": round(row.log_p - row.bound)},
+                "runs": runs.iter().map(run_json).collect::<Vec<_>>(),
+                "missing": runs.is_empty(),
+                "train": format!("mcvi vae train --data DIR --out {out} {options}"),
+            })
+        });
+        let quoted = QUOTED.iter().map(|(name, bound, log_p)| json!({"name": name, "bound": bound, "log_p": log_p}));
+        json!({
+            "rows": rows.collect::<Vec<_>>(),
+            "quoted": quoted.collect::<Vec<_>>(),
+            "others": self.others.iter().map(run_json).collect::<Vec<_>>(),
+            "places": self.places,
+            "left_out": self.wrong,
+        })
+    }
+}
+
+/// Why a run belongs to no row.
+fn odd(run: &Found) -> String {
+    if run.binarized_mnist == Some(false) {
+        return "trained on other images than binarized MNIST".to_owned();
+    }
+    let a = &run.architecture;
+    let parts = json!([a.decoder, a.inference]);
+    let part = |i: usize| parts[i].as_str().unwrap_or_default().to_owned();
+    let steps = if a.steps == 1 { String::new() } else { format!(" --steps {}", a.steps) };
+    format!("--decoder {} --inference {} --leapfrogs {} --hidden {}{steps}", part(0), part(1), a.leapfrogs, a.hidden)
+}
+
+/// A run's results as a file of results has them, and what follows from them.
+fn run_json(run: &Found) -> Value {
+    let mut value = serde_json::to_value(&run.results).unwrap_or_default();
+    value["name"] = json!(run.name());
+    value["path"] = json!(run.path);
+    value["seed"] = json!(run.seed());
+    value["gap"] = json!(run.gap());
+    value["beyond_paper"] = json!(beyond(&run.architecture));
+    value["binarized_mnist"] = json!(run.binarized_mnist);
+    value
+}
+
+/// The paper's numbers have two places.
+fn round(x: f64) -> f64 {
+    (x * 100.0).round() / 100.0
+}
+
+fn paper_cells(name: &str, bound: Option<f64>, log_p: Option<f64>) -> [String; 7] {
+    let shown = |x: Option<f64>| x.map_or(String::new(), |x| fixed(x, 2));
+    let gap = log_p.zip(bound).map(|(p, b)| p - b);
+    let none = String::new;
+    [name.to_owned(), shown(bound), shown(log_p), shown(gap), none(), none(), none()]
+}
+
+fn cells(run: &Found) -> [String; 7] {
+    let results = &run.results;
+    let shown = |e: Option<Estimate>| e.map_or("—".to_owned(), |e| e.text(2).replace(" ± ", "±"));
+    let epochs = match results.best_epoch {
+        Some(best) => format!("{best}/{}", results.epochs),
+        None => results.epochs.to_string(),
+    };
+    let mark = if beyond(&run.architecture).is_empty() { " " } else { "+" };
+    [
+        format!("  {mark} {}", run.name()),
+        shown(results.bound),
+        shown(results.log_p),
+        run.gap().map_or("—".to_owned(), |gap| fixed(gap, 2)),
+        epochs,
+        results.seconds.map_or(String::new(), duration),
+        run.seed().to_string(),
+    ]
+}
+
+/// One line of the table: a name, cut where it is too long, and numbers.
+fn line(text: &mut String, cells: [String; 7]) {
+    const WIDTHS: [usize; 7] = [27, 13, 13, 6, 8, 7, 5];
+    let mut written = String::new();
+    for (i, (cell, width)) in cells.iter().zip(WIDTHS).enumerate() {
+        let long = cell.chars().count() > width;
+        let cut = if i == 0 && long { cell.chars().take(width - 1).chain(['…']).collect() } else { cell.clone() };
+        let _ = if i == 0 { write!(written, "{cut:<width$}") } else { write!(written, "{cut:>width$}") };
+    }
+    let _ = writeln!(text, "{}", written.trim_end());
+}

@@ -1,0 +1,131 @@
+//! Runs found in a folder: folders of `mcvi vae train`, or single files of results.
+
+use crate::mistake::Mistake;
+use crate::vae::{Choices, Estimate, Evaluation, RunFolder, Summary, read_json};
+use anyhow::Result;
+use mcvi::data::{Binarization, Dataset, Split};
+use mcvi::vae::Architecture;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Binarized MNIST's test images.
+pub const TEST_IMAGES: usize = 10_000;
+
+/// The results of a run in one file, `NAME.json`. Only the settings and the number of epochs are needed.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Results {
+    /// As in a run's settings.toml, under the same names; what is not given has its default.
+    pub settings: Choices,
+    /// Epochs trained, and the one that was kept.
+    pub epochs: usize,
+    pub best_epoch: Option<usize>,
+    /// How long training took.
+    pub seconds: Option<f64>,
+    /// The seed, where it does not stand in the settings.
+    pub seed: Option<u64>,
+    /// The bound of the validation images, by which runs of one row are sorted.
+    pub valid_bound: Option<f64>,
+    /// How many test images were used, and importance samples for each.
+    pub images: Option<usize>,
+    pub samples: Option<usize>,
+    /// In nats an image, with standard errors over images.
+    pub bound: Option<Estimate>,
+    pub log_p: Option<Estimate>,
+    /// Which version of the program made them.
+    pub commit: Option<String>,
+}
+
+/// A run.
+pub struct Found {
+    pub path: PathBuf,
+    pub results: Results,
+    pub architecture: Architecture,
+    /// Whether its images are those of Table 1, where that can be told.
+    pub binarized_mnist: Option<bool>,
+}
+
+impl Found {
+    /// What it is called in a table.
+    pub fn name(&self) -> String {
+        let name = if self.path.is_dir() { self.path.file_name() } else { self.path.file_stem() };
+        name.unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// log p(x) less the bound.
+    pub fn gap(&self) -> Option<f64> {
+        Some(self.results.log_p?.value? - self.results.bound?.value?)
+    }
+
+    /// The seed of its training.
+    pub fn seed(&self) -> u64 {
+        self.results.settings.seed.or(self.results.seed).unwrap_or(1)
+    }
+
+    fn new(path: PathBuf, mut results: Results) -> Result<Self> {
+        let data = results.settings.data.get_or_insert_default().clone();
+        let architecture = results.settings.meant([28, 28])?.architecture;
+        Ok(Found { path, results, architecture, binarized_mnist: binarized_mnist(&data) })
+    }
+}
+
+/// Whether the images in a folder are binarized MNIST; unknown where they cannot be read.
+fn binarized_mnist(data: &Path) -> Option<bool> {
+    let [images] = Dataset::open(data).ok()?.read([Split::Test], Binarization::Fresh, 0).ok()?;
+    Some(images.known().is_some_and(|name| name.starts_with("binarized MNIST")))
+}
+
+/// The runs in a folder, by name, and what could not be read.
+pub fn search(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
+    let cannot = |e: std::io::Error| Mistake(format!("cannot look for runs in {}: {e}", folder.display()));
+    let mut paths = vec![];
+    if is_run(folder) {
+        paths.push(folder.to_owned());
+    } else {
+        for entry in std::fs::read_dir(folder).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            if is_run(&path) || (path.is_file() && path.extension().is_some_and(|e| e == "json")) {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    let (mut found, mut wrong) = (vec![], vec![]);
+    for path in paths {
+        let read = if path.is_dir() { run(&path) } else { file(&path) };
+        match read.and_then(|results| Found::new(path, results)) {
+            Ok(run) => found.push(run),
+            Err(e) => wrong.push(format!("{e:#}")),
+        }
+    }
+    Ok((found, wrong))
+}
+
+fn is_run(path: &Path) -> bool {
+    path.is_dir() && RunFolder::open(path).is_ok()
+}
+
+fn run(path: &Path) -> Result<Results> {
+    let folder = RunFolder::open(path)?;
+    let settings = folder.settings()?;
+    let (summary, times) = (folder.results::<Summary>(Summary::FILE)?, folder.times());
+    let evaluation = folder.results::<Evaluation>(&Evaluation::file(Split::Test))?;
+    Ok(Results {
+        seed: settings.seed,
+        settings,
+        // Without a summary it is still training.
+        epochs: summary.as_ref().map_or(times.len(), |s| s.epochs),
+        best_epoch: summary.as_ref().and_then(|s| s.best_epoch),
+        seconds: Some(summary.as_ref().map_or_else(|| times.iter().sum(), |s| s.seconds)),
+        valid_bound: summary.as_ref().and_then(|s| s.valid_bound),
+        images: evaluation.as_ref().map(|e| e.images),
+        samples: evaluation.as_ref().map(|e| e.samples),
+        bound: evaluation.as_ref().map(|e| e.bound),
+        log_p: evaluation.as_ref().map(|e| e.log_p),
+        commit: None,
+    })
+}
+
+fn file(path: &Path) -> Result<Results> {
+    let remedy = "; docs/vae.md says what a file of results has";
+    read_json(path).map_err(|e| Mistake(format!("{e}{remedy}")).into())
+}

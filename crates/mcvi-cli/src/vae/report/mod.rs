@@ -1,0 +1,185 @@
+//! `mcvi vae report`: all there is to know about a run on one page that opens anywhere.
+
+mod figures;
+mod latent;
+mod words;
+
+use super::look::{Look, Opened, Shown, reconstructions, samples, some, write};
+use super::results::Evaluation;
+use crate::mistake::Mistake;
+use crate::number::json_number;
+use crate::output::print;
+use crate::progress;
+use crate::report::{Page, Section, render};
+use anyhow::Result;
+use clap::Args;
+use mcvi::data::Split;
+use mcvi::diagnostics::Mean;
+use mcvi::vae::{Kind, LeapfrogProfile, leapfrog_profile};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use words::thousands;
+
+/// Draws from the prior, and images beside their reconstructions.
+const SAMPLES: usize = 100;
+const PAIRS: usize = 40;
+
+/// Options of `mcvi vae report`.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    look: Look,
+    #[command(flatten)]
+    shown: Shown,
+    /// How many images, drawn by the seed, are laid out in the latent space and followed leapfrog by leapfrog.
+    /// [default: 2000, and 500 for convolutional models, which are slow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    images: Option<u32>,
+    /// Where the page goes. [default: RUN/report.html]
+    #[arg(long, value_name = "FILE.html")]
+    out: Option<PathBuf>,
+}
+
+/// Look at everything, and write it down.
+pub fn run(options: &Options) -> Result<()> {
+    let (Look { run, seed, json }, shown) = (&options.look, &options.shown);
+    let Opened { folder, model, images } = Opened::new(run, shown)?;
+    let architecture = &model.architecture;
+    let bar = progress::bar(4 + architecture.leapfrogs, "report");
+    let meant = folder.settings()?.meant(architecture.image)?;
+    let epochs = folder.epochs()?;
+    if epochs.is_empty() {
+        let why = format!("{}: no epoch was finished; train with `mcvi vae train --resume`", run.display());
+        return Err(Mistake(why).into());
+    }
+    let mut evaluations = vec![];
+    for split in Split::ALL {
+        evaluations.extend(folder.results::<Evaluation>(&Evaluation::file(split))?.map(|e| (split, e)));
+    }
+    let best = words::best(&epochs);
+    let (evaluated, evaluation_table) = words::evaluations(&evaluations, &run.display().to_string());
+
+    let (tiles, drawn) = samples(&model, SAMPLES, false, *seed)?;
+    let sampled = tiles.to_svg(&drawn)?;
+    bar.inc(1);
+    let most = match architecture.decoder {
+        Kind::Dense => 2000,
+        Kind::Conv => 500,
+    };
+    let which = some(&images, options.images.map_or(most, |n| n as usize), *seed);
+    let pairs = &which[..which.len().min(PAIRS)];
+    let (tiles, paired) = reconstructions(&mut shown.evaluator(&model, &images, pairs, *seed)?, &model)?;
+    let reconstructed = tiles.to_svg(&paired)?;
+    bar.inc(1);
+    let pixels: Vec<Vec<f32>> = which.iter().map(|i| images.row(*i as usize)).collect();
+    let mut evaluator = shown.evaluator(&model, &images, &which, *seed)?;
+    let plane = latent::plane(&mut evaluator, &pixels, architecture.image)?;
+    bar.inc(1);
+    let fresh = !images.is_binary();
+    let looked = (*seed, shown.hardware.resolved()?);
+    let profile = leapfrog_profile(&model, &images.batch(&which)?, (fresh, 1), looked, |_| bar.inc(1))?;
+    bar.finish_and_clear();
+
+    let section = |title: &str, text: String, figure: Option<String>| Section {
+        title: title.to_owned(),
+        text,
+        figure,
+        table: None,
+    };
+    let split = shown.split;
+    let sections = vec![
+        section("Training", TRAINING.to_owned(), Some(figures::curves(&epochs, best, architecture.latent).to_svg())),
+        Section { table: evaluation_table, ..section("Evaluation", evaluated, None) },
+        leapfrogs(&profile, which.len(), split),
+        section("Samples", SAMPLED.to_owned(), Some(sampled)),
+        section("Reconstructions", format!("{} {RECONSTRUCTED}", of(pairs.len(), split)), Some(reconstructed)),
+        section("The latent space", latent_text(&plane, split), Some(plane.svg.clone())),
+    ];
+    let page = Page {
+        title: words::title(architecture),
+        verdict: None,
+        facts: words::facts(&meant, &model, &epochs, &folder.times()),
+        parameters: vec![],
+        sections,
+        footer: format!(
+            "Made by mcvi {}: mcvi vae report {} --split {split} --images {} --seed {seed}",
+            env!("CARGO_PKG_VERSION"),
+            run.display(),
+            which.len()
+        ),
+    };
+    let file = options.out.clone().unwrap_or_else(|| run.join("report.html"));
+    write(&file, render(&page).as_bytes())?;
+    let missing = if evaluations.is_empty() {
+        format!("\nNot evaluated yet: mcvi vae evaluate {}", run.display())
+    } else {
+        String::new()
+    };
+    let text = format!("{}: training, samples, reconstructions, latent space and leapfrogs{missing}", file.display());
+    let result =
+        json!({"file": file, "images": which.len(), "split": split.to_string(), "leapfrogs": as_json(&profile)});
+    print(&if *json { result.to_string() } else { text })
+}
+
+const TRAINING: &str = "The bound by epochs. That of the training images is the mean over an epoch's steps, each with the \
+    weights of its time; that of the validation images is with averaged weights, and decides which epoch is kept. Where \
+    the first goes on rising and the second does not, the model overfits. While the divergence from the prior warms up, \
+    the bound of both is low because it is not yet what is maximised.\n\nA latent variable is in use if its mean differs \
+    between images (Burda et al. 2016: variance above 0.01); dotted are all there \
+    are. A step size that shrinks to nothing says that the chain is \
+    not used.";
+const SAMPLED: &str = "Draws from the prior, through the decoder: the probability of every pixel.";
+const RECONSTRUCTED: &str = "beside what the model makes of them: left as they are, right the probability of every pixel \
+    given a draw from their approximate posterior. They were chosen by the seed.";
+
+fn of(count: usize, split: Split) -> String {
+    format!("{} images of the {split} set", thousands(count))
+}
+
+fn latent_text(plane: &latent::Plane, split: Split) -> String {
+    let [first, second] = plane.shares.map(|share| 100.0 * share);
+    format!(
+        "{} where the model puts them: E[z|x] along its first two principal components, which have {first:.0} % and \
+         {second:.0} % of its variance, to {} standard deviations either way. Each place shows the image nearest to it, \
+         {} in all; grey places have none.",
+        of(plane.images, split),
+        latent::REACH,
+        thousands(plane.shown)
+    )
+}
+
+fn leapfrogs(profile: &LeapfrogProfile, images: usize, split: Split) -> Section {
+    let title = "What each leapfrog does".to_owned();
+    if profile.after.is_empty() {
+        let text = format!(
+            "This model has none: its bound is that of q(z₀|x) alone, {} on {}. Train one with --leapfrogs 4 to compare.",
+            crate::number::with_error(profile.start, 2),
+            of(images, split)
+        );
+        return Section { title, text, ..Section::default() };
+    }
+    let text = format!(
+        "The trained chain, ended after fewer leapfrogs than it was trained with, over {}; differences are taken image by \
+         image. log p(x, z) shows how far the dynamics carries z towards the posterior.\n\nThe bound is a bound for any \
+         number, but r(v|x, z) has learned to explain the momentum after all leapfrogs: after fewer it is low also \
+         because r does not know those momenta, and may fall below that of q(z₀|x) alone. And q(z₀|x) has learned to be \
+         a start, not an answer: a model trained without leapfrogs has a better one. What leapfrogs are worth is seen \
+         by training with and without them.",
+        of(images, split)
+    );
+    Section { title, text, figure: Some(figures::leapfrogs(profile).to_svg()), table: Some(words::leapfrogs(profile)) }
+}
+
+fn as_json(profile: &LeapfrogProfile) -> Value {
+    let mean = |m: Mean| json!({"value": json_number(m.value), "se": json_number(m.se)});
+    let rows = profile.after.iter().map(|s| {
+        json!({
+            "leapfrogs": s.leapfrogs,
+            "bound": mean(s.bound),
+            "above_start": mean(s.gain),
+            "log_joint": mean(s.log_joint),
+            "above_start_log_joint": mean(s.climb),
+        })
+    });
+    json!({"start": mean(profile.start), "after": rows.collect::<Vec<_>>()})
+}

@@ -1,0 +1,157 @@
+//! Settings and results in words.
+
+use crate::number::{fixed, with_error};
+use crate::report::Table;
+use crate::vae::results::{Evaluation, beyond, duration};
+use crate::vae::settings::{Binary, Meant};
+use mcvi::data::Split;
+use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogProfile, Momentum};
+
+/// The page's title.
+pub fn title(architecture: &Architecture) -> String {
+    let kind = match architecture.decoder {
+        Kind::Dense => "dense",
+        Kind::Conv => "convolutional",
+    };
+    let start = match architecture.inference {
+        Inference::Network => "with an inference network",
+        Inference::None => "without an inference network",
+    };
+    match architecture.leapfrogs {
+        0 => format!("A {kind} auto-encoder {start}, no leapfrogs"),
+        n => format!("A {kind} auto-encoder {start} and {}", counted(n, "leapfrog")),
+    }
+}
+
+/// What was trained, how, and what came of it.
+pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64]) -> Vec<(String, String)> {
+    let (a, t) = (&model.architecture, &meant.training);
+    let decoder = match a.decoder {
+        Kind::Dense => format!("{} of {} units", counted(a.layers, "hidden layer"), a.hidden),
+        Kind::Conv => format!("{} units, then three convolutions of 5 × 5 with upsampling", a.hidden),
+    };
+    let start = match (a.inference, a.decoder) {
+        (Inference::Network, Kind::Dense) => {
+            format!("a network of the image with 2 hidden layers of {} units", a.hidden)
+        }
+        (Inference::Network, Kind::Conv) => format!("three convolutions of the image, then {} units", a.hidden),
+        (Inference::None, _) => "one Gaussian for all images".to_owned(),
+    };
+    let momenta = |kind| match kind {
+        Momentum::Constant => "one Gaussian".to_owned(),
+        Momentum::Network => "a network of x and z".to_owned(),
+        Momentum::Gradient => "a network of x, z and ∇log p(x, z)".to_owned(),
+    };
+    let decay = match t.decay {
+        Decay::None => "held".to_owned(),
+        Decay::Cosine => "falling to 0 along half a cosine".to_owned(),
+        Decay::Plateau => format!("times {} after {} without a better bound", t.factor, counted(t.patience, "epoch")),
+    };
+    let [height, width] = a.image;
+    let weights: usize = model.params.iter().map(|(_, p)| p.value.shape().size()).sum();
+    let mut facts = vec![
+        ("Images", format!("{height} × {width} pixels")),
+        ("Data", meant.data.display().to_string()),
+        ("Decoder p(x|z)", format!("{} latent variables, {decoder}", a.latent)),
+        ("Start q(z₀|x)", start),
+    ];
+    if a.leapfrogs > 0 {
+        let steps = format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"));
+        let more = beyond(a);
+        let paper = if more.is_empty() { "as in the paper".to_owned() } else { format!("no: {}", more.join("; ")) };
+        facts.extend([
+            ("Chain", steps),
+            ("First momentum q(v′|x, z₀)", momenta(a.momentum)),
+            ("Inverse model r(v|x, z)", momenta(a.inverse)),
+            ("The paper's chain", paper),
+        ]);
+    } else {
+        facts.push(("Chain", "none: an ordinary variational auto-encoder".to_owned()));
+    }
+    facts.extend([
+        ("Parameters", thousands(weights)),
+        ("Training", format!("at most {} of batches of {}", counted(t.epochs, "epoch"), t.batch)),
+        ("Learning rate", format!("Adam at {}, {decay}; {} times that for the chain", t.rate, t.chain_rate)),
+        ("Warm-up and averaging", format!("over {} and {} epochs", t.warm_up, t.average)),
+        ("Seed", t.seed.to_string()),
+    ]);
+    if meant.binarization == Binary::Fixed {
+        facts.push(("Grey images", "made binary once, by the seed".to_owned()));
+    }
+    if let Some(best) = best(epochs) {
+        let bound = format!("{} ± {:.2} nats", fixed(best.valid_bound, 2), best.valid_se);
+        facts.push(("Validation bound", format!("{bound}, after epoch {} of {}", best.epoch, epochs.len())));
+        facts.push(("Latent variables in use", format!("{} of {}", best.active, a.latent)));
+    }
+    if !seconds.is_empty() {
+        let (sum, n) = (seconds.iter().sum::<f64>(), seconds.len() as f64);
+        facts.push(("Time", format!("{}, {:.1} s an epoch", duration(sum), sum / n)));
+    }
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The epoch that was kept: the best by its validation bound.
+pub fn best(epochs: &[EpochReport]) -> Option<&EpochReport> {
+    epochs.iter().filter(|e| e.valid_bound.is_finite()).max_by(|a, b| a.valid_bound.total_cmp(&b.valid_bound))
+}
+
+/// What evaluations found, and what to do where there is none.
+pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<Table>) {
+    if found.is_empty() {
+        let text = "None was made yet. To estimate the bound and log p(x) of images the model has not seen:";
+        return (format!("{text} mcvi vae evaluate {run} --split test --samples 1000"), None);
+    }
+    let mut text =
+        "The bound, log p(x) by importance sampling with the chain as proposal, and the gap between them: what \
+                    the approximate posterior costs. In nats an image, with standard errors over images."
+            .to_owned();
+    let rows = found.iter().map(|(split, e)| {
+        let gap = e.log_p.value.zip(e.bound.value).map_or("∞".to_owned(), |(p, b)| fixed(p - b, 2));
+        vec![split.to_string(), thousands(e.images), thousands(e.samples), e.bound.text(2), e.log_p.text(2), gap]
+    });
+    let rows = rows.collect();
+    for (split, e) in found {
+        if let Some(a) = &e.annealed {
+            text += &format!(
+                "\n\nChecked on {} of the {split} images by annealing over {} temperatures: log p(x) {}; less what \
+                 importance sampling gives on the same images, {}.",
+                a.images,
+                a.temperatures,
+                a.log_p.text(2),
+                a.minus_importance_sampling.text(2)
+            );
+        }
+    }
+    let columns = ["Images of", "Images", "Samples each", "Bound", "log p(x)", "Gap"].map(str::to_owned).to_vec();
+    (text, Some(Table { columns, rows }))
+}
+
+/// What each leapfrog did, in numbers.
+pub fn leapfrogs(profile: &LeapfrogProfile) -> Table {
+    let columns =
+        ["Leapfrogs", "Bound", "Above q(z₀|x)", "log p(x, z)", "Above log p(x, z₀)"].map(str::to_owned).to_vec();
+    let start =
+        vec!["q(z₀|x) alone".to_owned(), with_error(profile.start, 2), String::new(), String::new(), String::new()];
+    let rows = profile.after.iter().map(|s| {
+        let numbers = [s.bound, s.gain, s.log_joint, s.climb].map(|mean| with_error(mean, 2));
+        [s.leapfrogs.to_string()].into_iter().chain(numbers).collect()
+    });
+    Table { columns, rows: [start].into_iter().chain(rows).collect() }
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// A whole number with its thousands apart.
+pub fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

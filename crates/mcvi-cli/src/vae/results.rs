@@ -1,0 +1,93 @@
+//! What training and evaluation leave in a run's folder, read again, and how it is said.
+
+use crate::number::{fixed, with_error};
+use mcvi::diagnostics::Mean;
+use mcvi::vae::{Architecture, Momentum};
+use serde::{Deserialize, Serialize};
+
+/// A number with its standard error; what is not finite is `null`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Estimate {
+    pub value: Option<f64>,
+    #[serde(default)]
+    pub se: Option<f64>,
+}
+
+impl Estimate {
+    /// As text, with its error where it has one.
+    pub fn text(&self, places: usize) -> String {
+        match *self {
+            Estimate { value: None, .. } => "−∞".to_owned(),
+            Estimate { value: Some(value), se: None } => fixed(value, places),
+            Estimate { value: Some(value), se: Some(se) } => with_error(Mean { value, se, n: 0 }, places),
+        }
+    }
+}
+
+/// What `mcvi vae evaluate` found.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Evaluation {
+    pub images: usize,
+    pub samples: usize,
+    pub bound: Estimate,
+    pub log_p: Estimate,
+    pub annealed: Option<Annealed>,
+}
+
+impl Evaluation {
+    /// The name of its file.
+    pub fn file(split: impl std::fmt::Display) -> String {
+        format!("evaluation-{split}.json")
+    }
+}
+
+/// What annealing found.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Annealed {
+    pub images: usize,
+    pub temperatures: usize,
+    pub log_p: Estimate,
+    pub minus_importance_sampling: Estimate,
+}
+
+/// How training ended.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Summary {
+    pub epochs: usize,
+    pub best_epoch: Option<usize>,
+    pub valid_bound: Option<f64>,
+    pub seconds: f64,
+}
+
+impl Summary {
+    /// The name of its file.
+    pub const FILE: &'static str = "summary.json";
+}
+
+/// How a model's chain goes beyond the paper's, whose q(v′) is one Gaussian and whose r(v|x, z) is a network of the
+/// image and the position. Empty where it does not; a model without leapfrogs has no momenta.
+pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
+    let mut more = vec![];
+    if architecture.leapfrogs > 0 {
+        match architecture.momentum {
+            Momentum::Constant => {}
+            Momentum::Network => more.push("q(v′|x, z₀) is a network"),
+            Momentum::Gradient => more.push("q(v′|x, z₀) is a network that also sees ∇log p(x, z)"),
+        }
+        match architecture.inverse {
+            Momentum::Constant => more.push("r(v) is one Gaussian"),
+            Momentum::Network => {}
+            Momentum::Gradient => more.push("r(v|x, z) also sees ∇log p(x, z)"),
+        }
+    }
+    more
+}
+
+/// A time in the unit that suits it: "41 s", "12 min", "3.4 h".
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 99.5 => format!("{s:.0} s"),
+        s if s < 99.5 * 60.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
