@@ -214,8 +214,12 @@ fn a_run_goes_on_only_with_what_it_was_begun_with() {
     std::fs::remove_dir_all(&data).unwrap();
     images(dir.path());
     succeeded(&resume(&[]));
-    // More epochs than it was begun with.
+    // More epochs than it was begun with. What was found out about the model before is gone with it.
+    succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "5"]));
+    let improved = || std::fs::read(run.join("model.safetensors")).unwrap();
+    let before = improved();
     succeeded(&resume(&["--epochs", "2"]));
+    assert_eq!(run.join("evaluation-test.json").exists(), improved() == before);
     assert_eq!(std::fs::read_to_string(run.join("metrics.csv")).unwrap().lines().count(), 3);
 }
 

@@ -1,6 +1,7 @@
 //! `mcvi vae evaluate`: the bound and log p(x) of a split, by importance sampling and, as a check, by annealing.
 
 use super::folder::RunFolder;
+use super::results::Evaluation;
 use crate::output::{HardwareOptions, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
@@ -72,7 +73,7 @@ pub fn images(folder: &RunFolder, model: &Deep, data: Option<&Path>, split: Spli
 }
 
 /// What to evaluate and how.
-pub struct Evaluation {
+pub struct Evaluate {
     /// The folder of the run.
     pub run: PathBuf,
     pub split: Split,
@@ -89,11 +90,11 @@ pub struct Evaluation {
     pub hardware: Hardware,
 }
 
-impl Evaluation {
+impl Evaluate {
     /// A thousand samples of every image of a split.
     pub fn of(run: &Path, split: Split) -> Self {
         let run = run.to_owned();
-        Evaluation {
+        Evaluate {
             run,
             split,
             samples: 1000,
@@ -110,7 +111,7 @@ impl Evaluation {
 
 /// Evaluate, and keep the result in the run's folder unless the observer breaks it off. The observer is told what is
 /// being done, how many images are, and of how many.
-pub fn evaluate(asked: &Evaluation, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
+pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
     let begun = Instant::now();
     let folder = RunFolder::open(&asked.run)?;
     let model = folder.model()?;
@@ -155,14 +156,14 @@ pub fn evaluate(asked: &Evaluation, observe: impl Fn(&str, usize, usize) -> Cont
     }
     result["seconds"] = json!(begun.elapsed().as_secs_f64());
     if !interrupted {
-        folder.save(&format!("evaluation-{}.json", asked.split), format!("{result:#}\n").as_bytes())?;
+        folder.save(&Evaluation::file(asked.split), format!("{result:#}\n").as_bytes())?;
     }
     Ok(result)
 }
 
 /// Evaluate and print.
 pub fn run(options: &Options) -> Result<()> {
-    let asked = Evaluation {
+    let asked = Evaluate {
         samples: options.samples as usize,
         images: options.images.map(|n| n as usize),
         annealed: options.annealed as usize,
@@ -171,7 +172,7 @@ pub fn run(options: &Options) -> Result<()> {
         data: options.data.clone(),
         seed: options.seed,
         hardware: options.hardware.resolved()?,
-        ..Evaluation::of(&options.run, options.split)
+        ..Evaluate::of(&options.run, options.split)
     };
     let (interrupts, bar) = (Interrupts::new(None), bar());
     let result = evaluate(&asked, |what, done, of| {

@@ -1,8 +1,10 @@
 //! The folder of a run: settings, metrics, checkpoints and the best model, each file whole at any moment.
 
+use super::results::Evaluation;
 use super::settings::Choices;
 use crate::mistake::Mistake;
 use anyhow::{Context, Result};
+use mcvi::data::Split;
 use mcvi::vae::{Checkpoint, Deep, EpochReport};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
@@ -99,6 +101,13 @@ impl RunFolder {
 
     /// Keep the best model.
     pub fn keep_model(&self, model: &Deep) -> Result<()> {
+        // What was found out about another model does not hold for this one.
+        for split in Split::ALL {
+            let stale = self.path.join(Evaluation::file(split));
+            if stale.exists() {
+                std::fs::remove_file(&stale).with_context(|| format!("cannot remove {}", stale.display()))?;
+            }
+        }
         self.save(MODEL, &model.to_bytes()?)
     }
 

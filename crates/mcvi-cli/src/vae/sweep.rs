@@ -1,6 +1,6 @@
 //! `mcvi vae sweep`: many runs at once, each in its folder, each going on where it stopped, none stopping the others.
 
-use super::evaluate::{Evaluation, evaluate};
+use super::evaluate::{Evaluate, evaluate};
 use super::session::{Event, Session};
 use super::settings::Choices;
 use super::train::{bar, show};
@@ -148,8 +148,7 @@ fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, i
     let mut result = result?;
     drop(session);
     if options.evaluate > 0 && result["interrupted"] == false {
-        let evaluation =
-            Evaluation { samples: options.evaluate as usize, hardware, ..Evaluation::of(&out, Split::Test) };
+        let evaluation = Evaluate { samples: options.evaluate as usize, hardware, ..Evaluate::of(&out, Split::Test) };
         result["test"] = evaluate(&evaluation, |_, _, _| stop())?;
     }
     Ok(result)
