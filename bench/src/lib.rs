@@ -5,7 +5,7 @@ pub mod hvi;
 pub mod stomach;
 pub mod vae;
 
-use mcvi_expr::{Array, DType, Expr, Graph, Program, Result};
+use mcvi_expr::{Array, DType, Device, Expr, Graph, Program, ProgramBuilder, Result};
 
 /// A training problem: the loss, and the states it is minimised over with their gradients.
 pub struct Workload<'g> {
@@ -54,6 +54,16 @@ impl<'g> Workload<'g> {
 
     /// A program whose step draws noise, evaluates the loss and its gradient, and takes a step of Adam.
     pub fn training(&self, threads: usize) -> Result<Program> {
+        self.training_on(Device::Cpu, threads)
+    }
+
+    /// The same on another device.
+    pub fn training_on(&self, device: Device, threads: usize) -> Result<Program> {
+        self.describe()?.device(device).threads(threads).compile()
+    }
+
+    /// The same before it is compiled.
+    pub fn describe(&self) -> Result<ProgramBuilder<'g>> {
         let graph = self.loss.graph();
         let dtype = self.loss.dtype();
         let t = graph.state("adam.t", Array::zeros(dtype, ())?);
@@ -62,7 +72,7 @@ impl<'g> Workload<'g> {
         // The two bias corrections, as scalars.
         let c1 = self.rate / (1.0 - (t1 * f64::ln(b1)).exp());
         let c2 = (1.0 / (1.0 - (t1 * f64::ln(b2)).exp())).sqrt();
-        let mut program = graph.program().output("loss", self.loss).update(t, t1).threads(threads).seed(1);
+        let mut program = graph.program().output("loss", self.loss).update(t, t1).seed(1);
         for (i, &(p, g)) in self.params.iter().enumerate() {
             let zeros = Array::zeros(dtype, p.shape())?;
             let m = graph.state(&format!("adam.m{i}"), zeros.clone());
@@ -72,7 +82,7 @@ impl<'g> Workload<'g> {
             let p1 = p - m1 * c1 / (v1.sqrt() * c2 + eps);
             program = program.update(p, p1).update(m, m1).update(v, v1);
         }
-        program.compile()
+        Ok(program)
     }
 }
 

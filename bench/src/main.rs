@@ -7,7 +7,7 @@ use mcvi::paper::stomach_cancer::StomachCancer;
 use mcvi::vae::{Architecture, Deep, TrainSettings, Trainer};
 use mcvi::{Approximation, Chain};
 use mcvi_bench::{Workload, stomach, vae};
-use mcvi_expr::{Array, DType, Graph, Program};
+use mcvi_expr::{Array, DType, Device, Graph, Program};
 use serde_json::json;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::time::Instant;
 enum Command {
     /// Obey `check DIR`, `time N`, `memory` and `quit`.
     Worker(Settings),
-    /// Print where the time of a training step goes, kernel by kernel, on one thread.
+    /// Print where the time of a training step goes, kernel by kernel on one thread, or level by level on a GPU.
     Profile(Settings),
 }
 
@@ -33,6 +33,9 @@ struct Settings {
     draws: usize,
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Where to run: cpu, cuda, cuda:NUMBER or auto.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -81,7 +84,7 @@ impl Settings {
     fn training(&self) -> Result<Program> {
         let graph = Graph::new();
         let workload = self.build(&graph, self.initial()?, false)?;
-        Ok(workload.training(self.threads)?)
+        Ok(workload.training_on(self.device, self.threads)?)
     }
 
     /// Loss and gradient at the parameters and noise that DIR holds.
@@ -101,7 +104,7 @@ impl Settings {
         let workload = self.build(&graph, array(&[n], read("params.bin")?)?, true)?;
         let gradient = workload.gradient();
         let program = graph.program().output("loss", workload.loss).output("gradient", gradient);
-        let mut program = program.threads(self.threads).compile()?;
+        let mut program = program.device(self.device).threads(self.threads).compile()?;
         let names: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
         for name in names {
             let shape = match (self.workload, name.as_str()) {
@@ -155,6 +158,9 @@ enum Timed {
 
 impl Timed {
     fn new(settings: &Settings) -> Result<Self> {
+        if matches!(settings.workload, Kind::Library | Kind::LibraryVae) && settings.device != Device::Cpu {
+            bail!("the library's iteration is timed on the CPU only");
+        }
         match settings.workload {
             Kind::Vae | Kind::Stomach => Ok(Timed::Program(Box::new(settings.training()?))),
             Kind::Library => {

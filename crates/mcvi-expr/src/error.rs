@@ -154,6 +154,27 @@ pub enum Error {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// A device that cannot be used, or was lost.
+    #[error("{device}: {why}")]
+    Device {
+        /// The device asked for.
+        device: String,
+        /// What is missing or went wrong, and what to do.
+        why: String,
+    },
+    /// More memory than a device has free.
+    #[error(
+        "{device}: {bytes} bytes of its memory are needed, {free} are free; use smaller arrays or batches, or stop what else \
+         runs there"
+    )]
+    DeviceMemory {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        bytes: usize,
+        /// Bytes free at that moment.
+        free: usize,
+    },
     /// A setting outside its range.
     #[error("{what}: {why}")]
     Setting {

@@ -85,7 +85,10 @@
 mod array;
 mod calculus;
 mod cpu;
+mod cuda;
+mod device;
 mod error;
+mod executor;
 mod graph;
 mod ops;
 mod plan;
@@ -94,6 +97,7 @@ mod shape;
 
 pub use array::{Array, Data, Element};
 pub use calculus::grad;
+pub use device::Device;
 pub use error::{At, Error, Result};
 pub use graph::{Expr, Graph};
 pub use ops::{External, Operand};

@@ -1,8 +1,10 @@
 //! Programs: expressions compiled once, with their state, to be run many times.
 
 use crate::array::{Array, Data};
-use crate::cpu::{Around, Executor, Memory};
+use crate::cuda;
+use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::executor::Executor;
 use crate::graph::{Expr, Graph, NodeId};
 use crate::ops::Op;
 use crate::plan::{Plan, Slot, plan};
@@ -14,13 +16,16 @@ pub struct ProgramBuilder<'g> {
     outputs: Vec<(String, Expr<'g>)>,
     updates: Vec<(Expr<'g>, Expr<'g>)>,
     threads: Option<usize>,
+    device: Device,
+    options: cuda::Options,
     seed: u64,
 }
 
 impl Graph {
     /// Start to describe a program over expressions of this graph.
     pub fn program(&self) -> ProgramBuilder<'_> {
-        ProgramBuilder { graph: self, outputs: vec![], updates: vec![], threads: None, seed: 0 }
+        let (device, options) = (Device::Cpu, cuda::Options::default());
+        ProgramBuilder { graph: self, outputs: vec![], updates: vec![], threads: None, device, options, seed: 0 }
     }
 }
 
@@ -43,10 +48,41 @@ impl<'g> ProgramBuilder<'g> {
         self
     }
 
+    /// Run on this device (by default the CPU).
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// On a GPU, compute products of `F32` in full precision. By default they are rounded to TF32 before they are
+    /// multiplied (10 bits after the point), which is several times faster; sums are in full precision either way.
+    pub fn full_precision(mut self) -> Self {
+        self.options.full = true;
+        self
+    }
+
+    /// On a GPU, use at most this many multiprocessors (by default all), so that several programs can run side by side.
+    /// Results do not depend on it.
+    pub fn multiprocessors(mut self, count: usize) -> Self {
+        self.options.multiprocessors = Some(count);
+        self
+    }
+
     /// The seed of all draws (by default 0).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is at hand: its size in bytes.
+    /// Needs no GPU; for tests.
+    #[doc(hidden)]
+    pub fn cuda_source(self, processor: &str) -> (String, Option<Result<usize>>) {
+        let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
+        let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
+        let source = cuda::source(&plan(self.graph, &outputs, &updates), self.options.full);
+        let compiled = cuda::compile_source(&source, processor);
+        (source, compiled)
     }
 
     /// Check everything and compile.
@@ -94,11 +130,10 @@ impl<'g> ProgramBuilder<'g> {
         let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
         let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
         let plan = plan(graph, &outputs, &updates);
-        let mut executor = Executor::new(&plan, threads)?;
-        let mut memory = executor.memory(&plan);
+        let mut executor = Executor::new(&plan, self.device, threads, self.options)?;
         for slot in &plan.slots {
             if let Some(initial) = &slot.initial {
-                put(memory.get_mut(slot.place, slot.shape.size()), initial);
+                executor.write(&plan, slot.place, initial)?;
             }
         }
         let written = plan.slots.iter().map(|s| s.initial.is_some()).collect();
@@ -177,7 +212,7 @@ impl Program {
         let i = find(&self.plan.slots, "input or state", name)?;
         let slot = &self.plan.slots[i];
         fits(&slot.shape, slot.dtype)?;
-        put(self.executor.memory(&self.plan).get_mut(slot.place, slot.shape.size()), value);
+        self.executor.write(&self.plan, slot.place, value)?;
         self.written[i] = true;
         Ok(())
     }
@@ -189,7 +224,7 @@ impl Program {
             let slot = &self.plan.slots[i];
             return Err(Error::MissingInput { name: name.to_owned(), shape: slot.shape.clone() });
         }
-        Ok(take(&self.executor.memory(&self.plan), &self.plan.slots[i]))
+        take(&mut self.executor, &self.plan, &self.plan.slots[i])
     }
 
     /// An output of the last step.
@@ -201,7 +236,7 @@ impl Program {
                 why: format!("`{name}` has a value only after a run that succeeded"),
             });
         }
-        Ok(take(&self.executor.memory(&self.plan), &self.plan.outputs[i]))
+        take(&mut self.executor, &self.plan, &self.plan.outputs[i])
     }
 
     /// Every input must have a value, or get one for each step.
@@ -244,18 +279,15 @@ impl Program {
         }
         self.check_inputs(&feeds)?;
         let records = run.records.iter().map(|name| find(&self.plan.outputs, "output", name));
-        let records: Vec<(usize, Vec<u8>)> = records.map(|i| Ok((i?, vec![]))).collect::<Result<_>>()?;
-        let mut around = Transfers { plan: &self.plan, feeds: &feeds, records };
-        let (done, result) = self.executor.run(&self.plan, self.seed, self.step, run.steps, &mut around);
-        let records = around.records;
+        let records: Vec<usize> = records.collect::<Result<_>>()?;
+        let (done, result) = self.executor.run(&self.plan, (self.seed, self.step), run.steps, &feeds, &records);
         self.step = self.step.wrapping_add(done as u64);
         // After a failure the outputs are those of no step.
         self.ran = result.is_ok();
         for (i, _) in feeds {
             self.written[i] = true;
         }
-        result?;
-        let arrays = records.into_iter().map(|(i, bytes)| {
+        let arrays = records.into_iter().zip(result?).map(|(i, bytes)| {
             let slot = &self.plan.outputs[i];
             let dims: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
             array(dims, slot.dtype, &bytes)
@@ -263,19 +295,22 @@ impl Program {
         Ok(arrays.collect())
     }
 
-    /// Where the time of a step goes: each kernel with its median nanoseconds on one thread, in the order they run. States are left as they are.
+    /// Where the time of a step goes: on the CPU each kernel with its median nanoseconds on one thread, in the order they run; on
+    /// a GPU each level. States are left as they are.
     pub fn profile(&mut self, steps: usize) -> Result<Vec<(String, f64)>> {
         self.check_inputs(&[])?;
-        let times = self.executor.profile(self.seed, self.step, steps.max(1))?;
-        let names = self.plan.kernels.iter().map(ToString::to_string);
-        Ok(names.zip(times).collect())
+        self.executor.profile(&self.plan, self.seed, self.step, steps.max(1))
     }
 
-    /// Every state with its value, for checkpoints.
+    /// Every state with its value, for checkpoints. Empty if the device they are on was lost; see [`Program::try_states`].
     pub fn states(&mut self) -> Vec<(String, Array)> {
-        let memory = self.executor.memory(&self.plan);
+        self.try_states().unwrap_or_default()
+    }
+
+    /// Every state with its value, or why a device does not give them.
+    pub fn try_states(&mut self) -> Result<Vec<(String, Array)>> {
         let states = self.plan.slots.iter().filter(|s| s.initial.is_some());
-        states.map(|s| (s.name.clone(), take(&memory, s))).collect()
+        states.map(|s| Ok((s.name.clone(), take(&mut self.executor, &self.plan, s)?))).collect()
     }
 
     /// Names of the inputs.
@@ -316,12 +351,12 @@ impl Program {
 
     /// Bytes held for inputs, states, constants and intermediate values.
     pub fn memory_bytes(&self) -> usize {
-        self.plan.arena_bytes
+        self.executor.memory_bytes(&self.plan)
     }
 
     /// The number of kernels a step runs, and the number of levels they are ordered in.
     pub fn kernels(&self) -> (usize, usize) {
-        (self.plan.kernels.len(), self.plan.levels.len())
+        self.executor.kernels(&self.plan)
     }
 }
 
@@ -329,29 +364,6 @@ impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (kernels, levels) = self.kernels();
         write!(f, "Program({kernels} kernels in {levels} levels, {} bytes)", self.memory_bytes())
-    }
-}
-
-/// Copies rows in and results out around each step.
-struct Transfers<'a> {
-    plan: &'a Plan,
-    feeds: &'a [(usize, &'a Array)],
-    records: Vec<(usize, Vec<u8>)>,
-}
-
-impl Around for Transfers<'_> {
-    fn before(&mut self, i: usize, memory: &mut Memory<'_>) {
-        for (slot, rows) in self.feeds {
-            let slot = &self.plan.slots[*slot];
-            let n = slot.shape.size();
-            put_part(memory.get_mut(slot.place, n), rows, i * n);
-        }
-    }
-    fn after(&mut self, _: usize, memory: &mut Memory<'_>) {
-        for (output, bytes) in &mut self.records {
-            let slot = &self.plan.outputs[*output];
-            bytes.extend_from_slice(memory.get(slot.place, slot.shape.size()));
-        }
     }
 }
 
@@ -363,8 +375,9 @@ fn find(slots: &[Slot], kind: &'static str, name: &str) -> Result<usize> {
     })
 }
 
-fn take(memory: &Memory<'_>, slot: &Slot) -> Array {
-    array(slot.shape.dims().to_vec(), slot.dtype, memory.get(slot.place, slot.shape.size()))
+fn take(executor: &mut Executor, plan: &Plan, slot: &Slot) -> Result<Array> {
+    let bytes = executor.read(plan, slot.place, slot.shape.size())?;
+    Ok(array(slot.shape.dims().to_vec(), slot.dtype, &bytes))
 }
 
 fn array(dims: Vec<usize>, dtype: DType, bytes: &[u8]) -> Array {
@@ -382,7 +395,7 @@ pub(crate) fn put(to: &mut [u8], array: &Array) {
 }
 
 /// Write as many elements as fit, from element `first` on.
-fn put_part(to: &mut [u8], array: &Array, first: usize) {
+pub(crate) fn put_part(to: &mut [u8], array: &Array, first: usize) {
     match array.data() {
         Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
         Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),

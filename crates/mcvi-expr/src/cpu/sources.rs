@@ -3,10 +3,8 @@
 use super::arena::Arena;
 use super::micro::{Level, Real, noise};
 use super::{At, Ctx, Job, Layout};
-use crate::error::Error;
 use crate::ops::{Blackbox, Draw, ExternalPart};
 use crate::plan::Kernel;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The arithmetic that kernels without a vector form need.
 pub(super) trait Float: Real + super::copy::Convert + super::product::Multiply {
@@ -111,16 +109,8 @@ impl Job for ExternalJob {
             let v = self.v.map(|v| std::slice::from_raw_parts(ctx.ptr(v).add(row * self.d), self.d));
             (z, v.unwrap_or(z), std::slice::from_raw_parts_mut(ctx.ptr(self.to).add(row * width), width))
         };
-        let f = &self.function.0;
-        // A panic in the user's code becomes an error like any other.
-        let result = catch_unwind(AssertUnwindSafe(|| match self.part {
-            ExternalPart::Value => f.value(z).map(|value| to[0] = value),
-            ExternalPart::Gradient => f.gradient(z, to).map(|_| ()),
-            ExternalPart::HessianVector => f.hessian_vector(z, v, to),
-        }));
-        if let Err(message) = result.unwrap_or_else(|_| Err("it panicked".to_owned())) {
-            let name = catch_unwind(AssertUnwindSafe(|| f.name().to_owned())).unwrap_or_default();
-            ctx.fail(Error::External { name, message });
+        if let Err(error) = self.function.call(self.part, z, v, to) {
+            ctx.fail(error);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::graph::Expr;
 use crate::shape::DType;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// A function ℝᵈ → ℝ with derivatives, computed outside the engine: for instance a log density of BridgeStan.
@@ -36,6 +36,22 @@ pub trait External: Send + Sync {
 /// A shared `External`, compared by identity.
 #[derive(Clone)]
 pub(crate) struct Blackbox(pub Arc<dyn External>);
+
+impl Blackbox {
+    /// One row of a result, as errors of ours: a panic in the user's code becomes one like any other.
+    pub fn call(&self, part: ExternalPart, z: &[f64], v: &[f64], to: &mut [f64]) -> Result<()> {
+        let f = &self.0;
+        let result = catch_unwind(AssertUnwindSafe(|| match part {
+            ExternalPart::Value => f.value(z).map(|value| to[0] = value),
+            ExternalPart::Gradient => f.gradient(z, to).map(|_| ()),
+            ExternalPart::HessianVector => f.hessian_vector(z, v, to),
+        }));
+        result.unwrap_or_else(|_| Err("it panicked".to_owned())).map_err(|message| {
+            let name = catch_unwind(AssertUnwindSafe(|| f.name().to_owned())).unwrap_or_default();
+            Error::External { name, message }
+        })
+    }
+}
 
 impl PartialEq for Blackbox {
     fn eq(&self, other: &Self) -> bool {

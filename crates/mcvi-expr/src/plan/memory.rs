@@ -5,7 +5,7 @@ const ALIGN: usize = 64;
 
 /// When a buffer is needed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+pub(crate) struct Life {
     pub bytes: usize,
     /// First level that writes it.
     pub from: usize,
@@ -15,7 +15,7 @@ pub(super) struct Life {
 
 /// Offsets for each buffer and the size of the arena. Larger buffers are placed first, each at the lowest offset that
 /// is free during its whole life.
-pub(super) fn place(lives: &[Life]) -> (Vec<usize>, usize) {
+pub(crate) fn place(lives: &[Life]) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(lives[i].bytes), lives[i].from, i));
     let mut offsets = vec![0; lives.len()];

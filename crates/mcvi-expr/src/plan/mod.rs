@@ -11,6 +11,7 @@ mod sink;
 mod view;
 
 pub(crate) use build::plan;
+pub(crate) use memory::{Life, place};
 
 use crate::array::Array;
 use crate::ops::{Binary, Blackbox, Draw, ExternalPart, Reduction, Unary, Window};

@@ -1,0 +1,140 @@
+//! Which elements a kernel reads and writes: what order, levels and memory follow from.
+
+use super::fuse::Work;
+use crate::ops::ExternalPart;
+use crate::plan::{BufId, ConvPart, IMAGES_PER_TILE, Kernel, Map, Over, Place, Strided};
+use std::ops::Range;
+
+/// A run of elements of a buffer.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Access {
+    pub buf: BufId,
+    pub range: Range<usize>,
+    pub write: bool,
+}
+
+impl Access {
+    pub fn overlaps(&self, other: &Access) -> bool {
+        self.buf == other.buf && self.range.start < other.range.end && other.range.start < self.range.end
+    }
+
+    /// Whether the order of the two matters.
+    pub fn conflicts(&self, other: &Access) -> bool {
+        (self.write || other.write) && self.overlaps(other)
+    }
+}
+
+fn run(place: Place, len: usize, write: bool) -> Access {
+    Access { buf: place.buf, range: place.first..place.first + len, write }
+}
+
+/// The smallest run that holds all elements of a strided array.
+fn strided(s: &Strided, write: bool) -> Access {
+    spread(s.place, &s.dims, &s.strides, write)
+}
+
+fn spread(place: Place, dims: &[usize], strides: &[isize], write: bool) -> Access {
+    let (mut low, mut high) = (0isize, 0isize);
+    for (&d, &s) in dims.iter().zip(strides) {
+        let reach = (d as isize - 1) * s;
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    let first = place.first.wrapping_add_signed(low);
+    Access { buf: place.buf, range: first..first + (high - low) as usize + 1, write }
+}
+
+fn map(m: &Map, all: &mut Vec<Access>) {
+    all.extend(m.loads.iter().map(|l| strided(l, false)));
+    all.extend(m.stores.iter().map(|s| run(s.to, m.total, true)));
+    for r in &m.reduces {
+        let len = match r.over {
+            Over::Rows => m.total / m.row,
+            Over::Columns => m.tiles() * m.row,
+            Over::All => m.tiles(),
+        };
+        all.push(run(r.to, len, true));
+    }
+}
+
+/// Everything a piece of work touches.
+pub(super) fn of(work: &Work) -> Vec<Access> {
+    let mut all = vec![];
+    match work {
+        Work::Zero { to, len, .. } => all.push(run(*to, *len, true)),
+        Work::Product { product, epilogues, keep } => {
+            let items = product.terms.first().map_or(0, |t| t.items.len());
+            for t in &product.terms {
+                for &(a, b) in &t.items {
+                    let (ar, ac) = t.a_strides;
+                    let (br, bc) = t.b_strides;
+                    all.push(spread(Place { buf: t.a, first: a }, &[product.m, t.k], &[ar, ac], false));
+                    all.push(spread(Place { buf: t.b, first: b }, &[t.k, product.n], &[br, bc], false));
+                }
+            }
+            let len = product.m * product.n * items;
+            if product.accumulate {
+                all.push(run(product.to, len, false));
+            }
+            if *keep {
+                all.push(run(product.to, len, true));
+            }
+            for e in epilogues {
+                let mut touched = vec![];
+                map(&e.map, &mut touched);
+                // The product itself comes from the tile, not from memory.
+                touched.remove(e.load);
+                all.extend(touched);
+            }
+        }
+        Work::Plan(kernel) => plan(kernel, &mut all),
+    }
+    all
+}
+
+fn plan(kernel: &Kernel, all: &mut Vec<Access>) {
+    match kernel {
+        Kernel::Map(m) => map(m, all),
+        Kernel::MatMul(_) => unreachable!("products have a form of their own"),
+        Kernel::Combine { parts, len, from, to, .. } => {
+            all.extend([run(*from, parts * len, false), run(*to, *len, true)]);
+        }
+        Kernel::Copy { from, to, .. } => all.extend([strided(from, false), strided(to, true)]),
+        Kernel::CumSum { outer, len, inner, from, to, .. } => {
+            let n = outer * len * inner;
+            all.extend([run(*from, n, false), run(*to, n, true)]);
+        }
+        Kernel::Cholesky { batch, n, from, to, .. } => {
+            all.extend([run(*from, batch * n * n, false), run(*to, batch * n * n, true)]);
+        }
+        Kernel::TriSolve { batch, n, cols, a, b, to, .. } => {
+            let columns = batch * n * cols;
+            all.extend([run(*a, batch * n * n, false), run(*b, columns, false), run(*to, columns, true)]);
+        }
+        Kernel::Conv(c) => {
+            let size = |d: [usize; 4]| d.iter().product::<usize>();
+            let (first, second, out) = match c.part {
+                ConvPart::Output => (size(c.x), size(c.f), size(c.y)),
+                ConvPart::Input => (size(c.y), size(c.f), size(c.x)),
+                ConvPart::Weight => (size(c.x), size(c.y), size(c.f) * c.x[0].div_ceil(IMAGES_PER_TILE)),
+            };
+            all.extend([run(c.from[0], first, false), run(c.from[1], second, false), run(c.to, out, true)]);
+        }
+        Kernel::Resize { planes, small, large, up, from, to, .. } => {
+            let (s, l) = (planes * small[0] * small[1], planes * large[0] * large[1]);
+            let (read, written) = if *up { (s, l) } else { (l, s) };
+            all.extend([run(*from, read, false), run(*to, written, true)]);
+        }
+        Kernel::Index { take, outer, len, picks, inner, from, index, to, .. } => {
+            let (full, picked) = (outer * len * inner, outer * picks * inner);
+            let (read, written) = if *take { (full, picked) } else { (picked, full) };
+            all.extend([run(*from, read, false), run(*index, *picks, false), run(*to, written, true)]);
+        }
+        Kernel::Noise { len, to, .. } => all.push(run(*to, *len, true)),
+        Kernel::External { part, rows, d, z, v, to, .. } => {
+            let width = if *part == ExternalPart::Value { 1 } else { *d };
+            all.extend([run(*z, rows * d, false), run(*to, rows * width, true)]);
+            all.extend(v.map(|v| run(v, rows * d, false)));
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! From work to tasks: the function that computes each, its arguments, and how it is cut into tiles.
+
+use super::code::{self, THREADS, WARPS, type_name};
+use super::fuse::{Epilogue, Step, Work};
+use crate::ops::{Draw, Reduction};
+use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel, MatMul, Place, Plan, Strided};
+use crate::shape::DType;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// A function applied to arguments, tile by tile.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub function: u32,
+    pub words: Vec<u64>,
+    pub tiles: usize,
+    /// Rough nanoseconds a tile takes.
+    pub cost: f64,
+    pub level: usize,
+}
+
+/// How products of floats are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Precision {
+    Tf32,
+    Full,
+}
+
+/// Bytes of shared memory the functions use: partial sums of the largest tile.
+pub(super) const SHARED: usize = 4 * 64 * 68 * 4;
+
+/// Where the buffers of a plan lie on the device.
+pub(super) struct Layout<'a> {
+    pub plan: &'a Plan,
+    pub base: u64,
+    pub offsets: &'a [usize],
+}
+
+impl Layout<'_> {
+    pub fn address(&self, place: Place) -> u64 {
+        let buffer = &self.plan.buffers[place.buf.0 as usize];
+        self.base + (self.offsets[place.buf.0 as usize] + place.first * buffer.dtype.bytes()) as u64
+    }
+}
+
+/// Collects functions, each text once.
+#[derive(Default)]
+pub(super) struct Functions {
+    known: HashMap<String, u32>,
+    /// Structures the functions use.
+    structures: String,
+    texts: Vec<String>,
+}
+
+impl Functions {
+    fn get(&mut self, body: String) -> u32 {
+        if let Some(&id) = self.known.get(&body) {
+            return id;
+        }
+        let id = self.texts.len() as u32;
+        self.texts.push(body.clone());
+        self.known.insert(body, id);
+        id
+    }
+
+    /// Words per row moved into an input or out of an output, or kept in case a step fails.
+    pub fn transfer(&mut self) -> u32 {
+        self.get("transfer(a, tile, iteration);\n".to_owned())
+    }
+
+    /// The whole program.
+    pub fn source(&self) -> String {
+        let mut out = String::new();
+        for part in [
+            include_str!("source/prelude.cu"),
+            include_str!("source/noise.cu"),
+            include_str!("source/gamma.cu"),
+            include_str!("source/product.cu"),
+            include_str!("source/kernels.cu"),
+        ] {
+            out.push_str(part);
+            out.push('\n');
+        }
+        out.push_str(&self.structures);
+        for (id, text) in self.texts.iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "__device__ __noinline__ void f{id}(const u64* a, u32 tile, const Launch& run, u32 iteration) {{\n{text}}}"
+            );
+        }
+        out.push_str("__device__ __forceinline__ void dispatch(u32 f, const u64* a, u32 tile, const Launch& run, u32 iteration) {\nswitch (f) {\n");
+        for id in 0..self.texts.len() {
+            let _ = writeln!(out, "case {id}: f{id}(a, tile, run, iteration); break;");
+        }
+        out.push_str("}\n}\n");
+        out.push_str(include_str!("source/run.cu"));
+        out
+    }
+}
+
+/// The task of a step; functions it needs are added to `functions`. External functions have none.
+pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
+    let at = |p: Place| layout.address(p);
+    let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
+        Some(Task { function: functions.get(body), words, tiles, cost, level: step.level })
+    };
+    let n = |x: usize| x as u64;
+    let kernel = match &step.work {
+        Work::Plan(kernel) => kernel,
+        Work::Zero { dtype, to, len } => {
+            let bytes = len * dtype.bytes();
+            return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
+        }
+        Work::Product { product, epilogues, keep } => {
+            return Some(self::product(product, epilogues, *keep, step.level, layout, precision, functions));
+        }
+    };
+    match kernel {
+        Kernel::Map(m) => {
+            let code = code::map(m);
+            let words = code.places.iter().map(|p| at(*p)).collect();
+            let cost = 400.0 + code.turns as f64 * (20.0 + 10.0 * m.element_cost() * m.dtype.bytes() as f64);
+            lower(code.body, words, code.tiles, cost)
+        }
+        Kernel::Combine { how, dtype, parts, len, from, to } => {
+            let how = if *how == Reduction::Sum { "Sum" } else { "Max" };
+            let body = format!("combine<{how}, {}>(a, tile);\n", type_name(*dtype));
+            lower(body, vec![at(*to), at(*from), n(*parts), n(*len)], len.div_ceil(32), 400.0 + 10.0 * *parts as f64)
+        }
+        Kernel::Copy { from_type, to_type, from, to, .. } => {
+            let body = format!("copy<{}, {}>(a, tile);\n", type_name(*from_type), type_name(*to_type));
+            let total: usize = from.dims.iter().product();
+            let mut words = vec![at(to.place), at(from.place), n(total)];
+            for s in [from, to] {
+                axes(s, &mut words);
+            }
+            lower(body, words, total.div_ceil(1024), 600.0)
+        }
+        Kernel::CumSum { dtype, outer, len, inner, reverse, from, to } => {
+            let body = format!("cumsum<{}>(a, tile);\n", type_name(*dtype));
+            let words = vec![at(*to), at(*from), n(*outer), n(*len), n(*inner), u64::from(*reverse)];
+            lower(body, words, (outer * inner).div_ceil(THREADS), 300.0 + *len as f64 * 300.0)
+        }
+        Kernel::Cholesky { dtype, batch, n: size, from, to } => {
+            let body = format!("cholesky<{}>(a, tile);\n", type_name(*dtype));
+            lower(body, vec![at(*to), at(*from), n(*size)], *batch, 300.0 + (size * size) as f64 * 100.0)
+        }
+        Kernel::TriSolve { dtype, batch, n: size, cols, upper, transpose, a, b, to } => {
+            let body = format!("trisolve<{}>(a, tile);\n", type_name(*dtype));
+            let groups = cols.div_ceil(WARPS);
+            // A transposed lower triangle is an upper one.
+            let (transposed, backwards) = (u64::from(*transpose), u64::from(upper != transpose));
+            let words = vec![at(*to), at(*a), at(*b), n(*size), n(*cols), transposed, backwards, n(groups)];
+            lower(body, words, batch * groups, 300.0 + *size as f64 * 800.0)
+        }
+        Kernel::Conv(c) => Some(conv(c, step.level, layout, precision, functions)),
+        Kernel::Resize { dtype, planes, small, large, up, from, to } => {
+            let body = format!("resize<{}, {up}>(a, tile);\n", type_name(*dtype));
+            let mut words = vec![at(*to), at(*from), n(*planes)];
+            words.extend(small.iter().chain(large).map(|&d| n(d)));
+            let written = planes * if *up { large[0] * large[1] } else { small[0] * small[1] };
+            lower(body, words, written.div_ceil(THREADS), 500.0)
+        }
+        Kernel::Index { take, dtype, outer, len, picks, inner, from, index, to } => {
+            let body = format!("indexing<{}, {take}>(a, tile, run, iteration);\n", type_name(*dtype));
+            let words = vec![at(*to), at(*from), at(*index), n(*outer), n(*len), n(*picks), n(*inner)];
+            let written = outer * inner * if *take { *picks } else { *len };
+            lower(body, words, written.div_ceil(THREADS), 500.0 + if *take { 0.0 } else { *picks as f64 * 20.0 })
+        }
+        Kernel::Noise { dtype, draw, stream, len, to } => {
+            let (t, normal) = (type_name(*dtype), *draw == Draw::Normal);
+            let body = format!("noise<{t}, {normal}>(a, tile, run.seed, run.first_step + iteration);\n");
+            let per = 16 / dtype.bytes();
+            lower(body, vec![at(*to), n(*len), u64::from(*stream)], len.div_ceil(per * THREADS), 700.0)
+        }
+        Kernel::External { .. } => None,
+        Kernel::MatMul(_) => unreachable!("products have a form of their own"),
+    }
+}
+
+fn axes(s: &Strided, words: &mut Vec<u64>) {
+    words.push(s.dims.len() as u64);
+    words.extend(s.dims.iter().map(|&d| d as u64));
+    words.extend(s.strides.iter().map(|&d| d as u64));
+}
+
+/// How an operand may be fetched: `ALONG`, `ACROSS` or `ANY` of product.cu. `rows` and `depth` are its extents, the strides
+/// those of the two.
+fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along: isize) -> &'static str {
+    // Strides also have to fit the arithmetic there.
+    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 24;
+    let aligned = starts.iter().all(|s| s.is_multiple_of(4));
+    if aligned && along == 1 && depth.is_multiple_of(4) && whole(across) {
+        "ALONG"
+    } else if aligned && across == 1 && rows.is_multiple_of(4) && whole(along) {
+        "ACROSS"
+    } else {
+        "ANY"
+    }
+}
+
+fn product(
+    m: &MatMul,
+    epilogues: &[Epilogue],
+    keep: bool,
+    level: usize,
+    layout: &Layout<'_>,
+    precision: Precision,
+    functions: &mut Functions,
+) -> Task {
+    let t = type_name(m.dtype);
+    let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
+    let items = m.terms.first().map_or(0, |t| t.items.len());
+    let common = |modes: Vec<&'static str>| match modes.split_first() {
+        Some((first, rest)) if rest.iter().all(|m| m == first) => *first,
+        _ => "ANY",
+    };
+    let starts = |left: bool, t: &crate::plan::Term| -> Vec<usize> {
+        t.items.iter().map(|i| if left { i.0 } else { i.1 }).collect()
+    };
+    let left =
+        common(m.terms.iter().map(|t| fetch_mode(&starts(true, t), m.m, t.k, t.a_strides.0, t.a_strides.1)).collect());
+    let right =
+        common(m.terms.iter().map(|t| fetch_mode(&starts(false, t), m.n, t.k, t.b_strides.1, t.b_strides.0)).collect());
+    let depth: usize = m.terms.iter().map(|t| t.k).sum();
+    let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
+    // Large tiles read less; small ones keep more multiprocessors busy. Nanoseconds as measured on an H200.
+    let cost = |(high, wide): (usize, usize)| {
+        let per = match (fast, high) {
+            (true, 16) => 2.6,
+            (true, 32) => 5.5,
+            (true, _) => 16.5,
+            _ => 40.0 * m.dtype.bytes() as f64 / 4.0,
+        };
+        1200.0 + depth as f64 * per + (high * wide / THREADS) as f64 * (100.0 + after * 15.0)
+    };
+    let rounds =
+        |(high, wide): (usize, usize)| (m.m.div_ceil(high) * m.n.div_ceil(wide) * items).div_ceil(code::SPREAD);
+    let whole = |size: &(usize, usize)| rounds(*size) as f64 * cost(*size);
+    let sizes = if fast { vec![(16, 32), (32, 32), (64, 64)] } else { vec![(32, 32)] };
+    let best = sizes.into_iter().min_by(|a, b| whole(a).total_cmp(&whole(b)));
+    let (high, wide) = best.unwrap_or((32, 32));
+    let cost = cost((high, wide));
+    let (down, across) = (m.m.div_ceil(high), m.n.div_ceil(wide));
+    let mut words = vec![layout.address(m.to)];
+    words.extend([m.m, m.n, m.terms.len(), items, across, down].map(|x| x as u64));
+    for t in &m.terms {
+        let (a, b) = if items == 1 { t.items[0] } else { (0, 0) };
+        words.push(layout.address(Place { buf: t.a, first: a }));
+        words.push(layout.address(Place { buf: t.b, first: b }));
+        words.push(t.k as u64);
+        words.extend([t.a_strides.0, t.a_strides.1, t.b_strides.0, t.b_strides.1].map(|s| s as u64));
+        words.push(0);
+    }
+    let mut body = format!(
+        "const int across = num(a, 5), down = num(a, 6), item = tile / (across * down), rows = num(a, 1), columns = num(a, 2);\n\
+         const int m0 = tile / across % down * {high}, n0 = tile % across * {wide};\n"
+    );
+    let (call, slices) = if fast {
+        let call = format!("product_tf32<{high}, {wide}>(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n");
+        (call, format!("SLICES({high}, {wide})"))
+    } else {
+        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), "1".to_owned())
+    };
+    let mut tail = code::Tail::new(t);
+    if m.accumulate {
+        tail.accumulate();
+    }
+    if keep {
+        tail.keep();
+    }
+    for e in epilogues {
+        let places = tail.map(e, words.len());
+        words.extend(places.iter().map(|p| layout.address(*p)));
+    }
+    tail.write(&mut body, &call, (high, wide), &slices);
+    Task { function: functions.get(body), words, tiles: down * across * items, cost, level }
+}
+
+/// First elements of every item's operands, for products with several items: one table for each term.
+pub(super) fn tables(step: &Step) -> Vec<Vec<u64>> {
+    match &step.work {
+        Work::Product { product, .. } if product.terms.first().is_some_and(|t| t.items.len() > 1) => {
+            let table = |t: &crate::plan::Term| t.items.iter().flat_map(|&(a, b)| [a as u64, b as u64]).collect();
+            product.terms.iter().map(table).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The word that holds the address of the table of a term.
+pub(super) fn table_word(term: usize) -> usize {
+    7 + 8 * term + 7
+}
+
+fn conv(c: &Conv, level: usize, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Task {
+    let t = type_name(c.dtype);
+    let fast = c.dtype == DType::F32 && precision == Precision::Tf32;
+    let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
+    let (pixels, inner) = (oh * ow, ch * fh * fw);
+    let name = format!("Conv_{n}_{ch}_{h}_{w}_{o}_{fh}_{fw}_{oh}_{ow}_{}_{}", c.window.stride, c.window.before);
+    let structure = format!(
+        "struct {name} {{ enum {{ N = {n}, C = {ch}, H = {h}, W = {w}, O = {o}, FH = {fh}, FW = {fw}, OH = {oh}, OW = {ow}, \
+         P = {pixels}, K = {inner}, STEP = {}, BEFORE = {}, PART = {IMAGES_PER_TILE} }}; }};\n",
+        c.window.stride, c.window.before
+    );
+    if !functions.structures.contains(&structure) {
+        functions.structures.push_str(&structure);
+    }
+    let parts = n.div_ceil(IMAGES_PER_TILE);
+    let (part, rows, columns, copies, depth) = match c.part {
+        ConvPart::Output => ("output", o, n * pixels, 1, inner),
+        ConvPart::Input => ("input", ch, n * h * w, 1, o * fh * fw),
+        ConvPart::Weight => ("weight", o, inner, parts, n.min(IMAGES_PER_TILE) * pixels),
+    };
+    let body = format!("conv_{part}<{t}, {fast}, {name}>(a, tile);\n");
+    let words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
+    let cost = 700.0 + depth.div_ceil(32) as f64 * 400.0;
+    Task { function: functions.get(body), words, tiles: rows.div_ceil(32) * columns.div_ceil(32) * copies, cost, level }
+}

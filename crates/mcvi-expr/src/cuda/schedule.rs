@@ -1,0 +1,125 @@
+//! Who computes which tile when: a list of tiles for each block, fixed before anything runs.
+
+use super::lower::Task;
+
+/// No level.
+const NONE: u32 = u32::MAX;
+
+/// The lists of all blocks, as the device reads them (`Item` of run.cu).
+#[derive(Default)]
+pub(super) struct Lists {
+    pub items: Vec<[u32; 8]>,
+    /// Where each block's list begins, and the end of the last.
+    pub first: Vec<u32>,
+    pub args: Vec<u64>,
+    pub levels: usize,
+    /// Blocks that complete the last level.
+    pub last_blocks: u32,
+}
+
+/// Give the tiles of each level to blocks, the dearest first, each to the block that has least to do.
+pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
+    let mut lists = Lists::default();
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by(|&a, &b| tasks[a].level.cmp(&tasks[b].level).then(tasks[b].cost.total_cmp(&tasks[a].cost)));
+    let mut starts = vec![0u32; tasks.len()];
+    for (task, start) in tasks.iter().zip(&mut starts) {
+        *start = lists.args.len() as u32;
+        lists.args.extend(&task.words);
+        // They are fetched two at a time.
+        lists.args.resize(lists.args.len().next_multiple_of(2), 0);
+    }
+    let mut of_block: Vec<Vec<[u32; 8]>> = vec![vec![]; blocks];
+    let mut before: Option<u32> = None;
+    for group in order.chunk_by(|&a, &b| tasks[a].level == tasks[b].level) {
+        let level = lists.levels as u32;
+        let mut load = vec![0.0f64; blocks];
+        let mut count = vec![0usize; blocks];
+        let mut least = Least::new(blocks);
+        for &t in group {
+            let task = &tasks[t];
+            for tile in 0..task.tiles {
+                let block = least.take();
+                load[block] += task.cost;
+                least.put(load[block], block);
+                // Only the first tile of a block in a level has to wait.
+                let wait = if count[block] > 0 { NONE } else { level.checked_sub(1).unwrap_or(NONE - 1) };
+                let item = [
+                    task.function,
+                    tile as u32,
+                    starts[t],
+                    task.words.len() as u32,
+                    wait,
+                    before.unwrap_or(0),
+                    NONE,
+                    level,
+                ];
+                of_block[block].push(item);
+                count[block] += 1;
+            }
+        }
+        let busy = count.iter().filter(|c| **c > 0).count() as u32;
+        for (list, _) in of_block.iter_mut().zip(&count).filter(|(_, c)| **c > 0) {
+            if let Some(last) = list.last_mut() {
+                last[6] = level;
+            }
+        }
+        before = Some(busy);
+        lists.levels += 1;
+    }
+    // The first level waits for the last one of the step before.
+    let last = (lists.levels as u32).saturating_sub(1);
+    lists.last_blocks = before.unwrap_or(0);
+    for item in of_block.iter_mut().flatten().filter(|i| i[4] == NONE - 1) {
+        (item[4], item[5]) = (last, lists.last_blocks);
+    }
+    for list in of_block {
+        lists.first.push(lists.items.len() as u32);
+        lists.items.extend(list);
+    }
+    lists.first.push(lists.items.len() as u32);
+    lists
+}
+
+/// Blocks by load, the smallest first; equal loads by number.
+struct Least(std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize)>>);
+
+impl Least {
+    fn new(blocks: usize) -> Self {
+        Least((0..blocks).map(|b| std::cmp::Reverse((0, b))).collect())
+    }
+    fn take(&mut self) -> usize {
+        self.0.pop().map_or(0, |b| b.0.1)
+    }
+    fn put(&mut self, load: f64, block: usize) {
+        self.0.push(std::cmp::Reverse((load as u64, block)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tile_is_on_one_list_and_levels_are_in_order() {
+        let task = |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, level };
+        let tasks = [task(5, 7, 100.0), task(2, 3, 10.0), task(5, 2, 1000.0)];
+        let lists = lists(&tasks, 4);
+        assert_eq!((lists.levels, lists.items.len(), lists.last_blocks), (2, 12, 4));
+        let mut seen: Vec<(u32, u32, u32)> = lists.items.iter().map(|i| (i[2], i[1], i[7])).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 12);
+        for block in lists.first.windows(2) {
+            let list = &lists.items[block[0] as usize..block[1] as usize];
+            assert!(list.is_sorted_by_key(|i| i[7]));
+            // A block waits once a level, for the one before, and reports each level it had a part in once.
+            for level in 0..2 {
+                let of: Vec<_> = list.iter().filter(|i| i[7] == level).collect();
+                let waits = of.iter().filter(|i| i[4] != NONE).count();
+                let ends = of.iter().filter(|i| i[6] == level).count();
+                assert_eq!((waits, ends), (usize::from(!of.is_empty()), usize::from(!of.is_empty())));
+            }
+        }
+    }
+}

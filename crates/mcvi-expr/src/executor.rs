@@ -1,0 +1,115 @@
+//! The two executors behind one interface.
+
+use crate::array::Array;
+use crate::cpu::{Around, Memory};
+use crate::device::Device;
+use crate::error::Result;
+use crate::plan::{Place, Plan};
+use crate::program::{put, put_part};
+use crate::{cpu, cuda};
+
+/// A plan made ready for a device, with its memory.
+pub(crate) enum Executor {
+    Cpu(cpu::Executor),
+    Cuda(Box<cuda::Executor>),
+}
+
+impl Executor {
+    pub fn new(plan: &Plan, device: Device, threads: usize, options: cuda::Options) -> Result<Self> {
+        Ok(match device {
+            Device::Cpu => Executor::Cpu(cpu::Executor::new(plan, threads)?),
+            Device::Cuda(index) => Executor::Cuda(Box::new(cuda::Executor::new(plan, index, options)?)),
+        })
+    }
+
+    pub fn write(&mut self, plan: &Plan, place: Place, array: &Array) -> Result<()> {
+        match self {
+            Executor::Cpu(e) => put(e.memory(plan).get_mut(place, array.shape().size()), array),
+            Executor::Cuda(e) => return e.write(plan, place, array),
+        }
+        Ok(())
+    }
+
+    /// The bytes of `len` elements.
+    pub fn read(&mut self, plan: &Plan, place: Place, len: usize) -> Result<Vec<u8>> {
+        match self {
+            Executor::Cpu(e) => Ok(e.memory(plan).get(place, len).to_vec()),
+            Executor::Cuda(e) => e.read(plan, place, len),
+        }
+    }
+
+    /// Run steps, with rows for some slots and rows kept of some outputs; returns how many were completed, and those rows.
+    pub fn run(
+        &mut self,
+        plan: &Plan,
+        (seed, first_step): (u64, u64),
+        steps: usize,
+        feeds: &[(usize, &Array)],
+        records: &[usize],
+    ) -> (usize, Result<Vec<Vec<u8>>>) {
+        match self {
+            Executor::Cpu(e) => {
+                let records = records.iter().map(|&i| (i, vec![])).collect();
+                let mut around = Transfers { plan, feeds, records };
+                let (done, result) = e.run(plan, seed, first_step, steps, &mut around);
+                (done, result.map(|()| around.records.into_iter().map(|r| r.1).collect()))
+            }
+            Executor::Cuda(e) => e.run(plan, seed, first_step, steps, feeds, records),
+        }
+    }
+
+    /// Where the time of a step goes.
+    pub fn profile(&mut self, plan: &Plan, seed: u64, step: u64, steps: usize) -> Result<Vec<(String, f64)>> {
+        match self {
+            Executor::Cpu(e) => {
+                let times = e.profile(seed, step, steps)?;
+                Ok(plan.kernels.iter().map(ToString::to_string).zip(times).collect())
+            }
+            Executor::Cuda(e) => e.profile(plan, seed, step, steps),
+        }
+    }
+
+    /// Only the CPU has threads to set.
+    pub fn set_threads(&mut self, threads: usize) {
+        if let Executor::Cpu(e) = self {
+            e.set_threads(threads);
+        }
+    }
+
+    pub fn memory_bytes(&self, plan: &Plan) -> usize {
+        match self {
+            Executor::Cpu(_) => plan.arena_bytes,
+            Executor::Cuda(e) => e.memory_bytes(),
+        }
+    }
+
+    pub fn kernels(&self, plan: &Plan) -> (usize, usize) {
+        match self {
+            Executor::Cpu(_) => (plan.kernels.len(), plan.levels.len()),
+            Executor::Cuda(e) => e.kernels(),
+        }
+    }
+}
+
+/// Copies rows in and results out around each step.
+struct Transfers<'a> {
+    plan: &'a Plan,
+    feeds: &'a [(usize, &'a Array)],
+    records: Vec<(usize, Vec<u8>)>,
+}
+
+impl Around for Transfers<'_> {
+    fn before(&mut self, i: usize, memory: &mut Memory<'_>) {
+        for (slot, rows) in self.feeds {
+            let slot = &self.plan.slots[*slot];
+            let n = slot.shape.size();
+            put_part(memory.get_mut(slot.place, n), rows, i * n);
+        }
+    }
+    fn after(&mut self, _: usize, memory: &mut Memory<'_>) {
+        for (output, bytes) in &mut self.records {
+            let slot = &self.plan.outputs[*output];
+            bytes.extend_from_slice(memory.get(slot.place, slot.shape.size()));
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The GPU against the CPU: one program for each kind of operation, run on both and compared. Where there is no GPU the
+//! programs' source is still made, and compiled for an H100 where NVRTC is found (`MCVI_NVRTC` says where).
+
+mod common;
+
+use common::{array, irregular};
+use mcvi_expr::{Array, DType, Device, Error, Expr, External, Graph, Program, Run, Shape, grad};
+use std::sync::Arc;
+
+/// The GPU to test on, if there is one.
+fn gpu() -> Option<Device> {
+    match Device::Cuda(0).check() {
+        Ok(()) => Some(Device::Cuda(0)),
+        Err(why) => {
+            eprintln!("SKIPPED on the GPU: {why}");
+            None
+        }
+    }
+}
+
+type Outputs<'g> = Vec<(String, Expr<'g>)>;
+
+/// A program by its outputs, computed on both devices; largest error relative to the largest element of each.
+fn agree(what: &str, dtype: DType, full: bool, tolerance: f64, build: impl Fn(&Graph) -> Outputs<'_>) {
+    let compile = |device: Option<Device>| -> Result<Program, String> {
+        let graph = Graph::new();
+        let mut builder = graph.program().seed(3);
+        for (name, e) in build(&graph) {
+            if let Some(error) = e.error() {
+                panic!("{what}, {name}: {error}");
+            }
+            builder = builder.output(&name, e);
+        }
+        if full {
+            builder = builder.full_precision();
+        }
+        match device {
+            Some(device) => builder.device(device).compile().map_err(|e| e.to_string()),
+            None => {
+                let (source, compiled) = builder.cuda_source("sm_90");
+                assert!(source.contains("walk("), "{what}: the source has no entry point");
+                match compiled {
+                    Some(Ok(size)) => eprintln!("{what} {dtype}: {size} bytes of machine code"),
+                    Some(Err(error)) => panic!("{what} {dtype}: {error}"),
+                    None => eprintln!("{what} {dtype}: source made, no NVRTC to compile it"),
+                }
+                Err(String::new())
+            }
+        }
+    };
+    let Some(device) = gpu() else {
+        let _ = compile(None);
+        return;
+    };
+    let mut cpu = compile(Some(Device::Cpu)).unwrap();
+    let mut cuda = compile(Some(device)).unwrap();
+    // The second step has other noise, and memory that was used before.
+    for program in [&mut cpu, &mut cuda] {
+        program.run(2).unwrap();
+    }
+    let names: Vec<String> = cpu.output_names().into_iter().map(str::to_owned).collect();
+    let mut wrong = vec![];
+    for name in names {
+        let (want, got) = (cpu.output(&name).unwrap().to_f64(), cuda.output(&name).unwrap().to_f64());
+        let size = want.iter().filter(|x| x.is_finite()).fold(1e-30f64, |a, x| a.max(x.abs()));
+        let off = |(w, g): (&f64, &f64)| {
+            if w == g || (w.is_nan() && g.is_nan()) { 0.0 } else { (w - g).abs() / size }
+        };
+        let worst = want.iter().zip(&got).map(off).fold(0.0, |a: f64, x| if x > a || x.is_nan() { x } else { a });
+        // Asked this way round, NaN is not close.
+        let close = worst <= tolerance;
+        if !close {
+            wrong.push(format!("{name}: off by {worst:e} of {size:e}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{what} {dtype}: {}", wrong.join("; "));
+}
+
+fn literal<'g>(g: &'g Graph, dtype: DType, shape: &[usize], seed: usize) -> Expr<'g> {
+    let shape = Shape::from(shape);
+    g.literal(array(shape.clone(), irregular(shape.size(), seed)).cast(dtype))
+}
+
+/// In f64, in f32 with full precision, and in f32 with products in TF32, to tolerances of each.
+fn everywhere(what: &str, f64_off: f64, f32_off: f64, tf32_off: f64, build: impl Fn(&Graph, DType) -> Outputs<'_>) {
+    agree(what, DType::F64, false, f64_off, |g| build(g, DType::F64));
+    agree(what, DType::F32, true, f32_off, |g| build(g, DType::F32));
+    if tf32_off > f32_off {
+        agree(&format!("{what} (TF32)"), DType::F32, false, tf32_off, |g| build(g, DType::F32));
+    }
+}
+
+#[test]
+fn elementwise_functions_agree() {
+    everywhere("functions", 2e-14, 2e-6, 0.0, |g, t| {
+        let mut out = vec![];
+        let wide: Vec<f64> = (0..400).map(|i| (f64::from(i) - 199.5) * 0.08).collect();
+        let edges = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-30, -1e-30, 80.0, -80.0];
+        let x = g.literal(array(409, [wide.clone(), edges.to_vec()].concat()).cast(t));
+        let p = g.literal(array(400, wide.iter().map(|x| x.abs() + 0.01).collect::<Vec<_>>()).cast(t));
+        let n = g.literal(array(400, (0..400).map(|i| f64::from(i % 7) * 0.5).collect::<Vec<_>>()).cast(t));
+        let y = x.cos();
+        let named: [(&str, Expr<'_>); 26] = [
+            ("neg", -x),
+            ("recip", 1.0 / x),
+            ("square", x.square()),
+            ("sqrt", p.sqrt()),
+            ("abs", x.abs()),
+            ("sign", x.sign()),
+            ("floor", x.floor()),
+            ("exp", (x * 0.2).exp()),
+            ("expm1", (x * 0.2).expm1()),
+            ("ln", p.ln()),
+            ("log1p", p.log1p()),
+            ("softplus", x.softplus()),
+            ("sigmoid", x.sigmoid()),
+            ("tanh", x.tanh()),
+            ("sin", x.sin()),
+            ("erf", x.erf()),
+            ("lgamma", p.lgamma()),
+            ("digamma", p.digamma()),
+            ("trigamma", p.polygamma(1)),
+            ("tetragamma", (p + 0.5).polygamma(2)),
+            ("min", x.min(y)),
+            ("max", x.max(y)),
+            ("lt", x.lt(y)),
+            ("le", x.le(y)),
+            ("eq", x.eq(x)),
+            ("select", x.lt(0.0).select(x, y)),
+        ];
+        out.extend(named.map(|(name, e)| (name.to_owned(), e)));
+        out.push(("pow".to_owned(), p.pow(n)));
+        out.push(("div".to_owned(), n / p));
+        let diff = p.lgamma_diff(n);
+        let d1 = grad(diff.sum_all(), &[p]).unwrap()[0];
+        let d2 = grad(d1.sum_all(), &[p]).unwrap()[0];
+        let d3 = grad(d2.sum_all(), &[p]).unwrap()[0];
+        for (i, e) in [diff, d1, d2, d3].into_iter().enumerate() {
+            out.push((format!("lgamma difference, order {i}"), e));
+        }
+        out
+    });
+}
+
+#[test]
+fn reductions_and_layouts_agree() {
+    everywhere("reductions", 1e-13, 5e-6, 0.0, |g, t| {
+        let mut out: Outputs<'_> = vec![];
+        for (i, dims) in
+            [vec![5, 3], vec![100, 300], vec![7, 784], vec![1030, 5], vec![3000, 2], vec![9, 40, 17]].iter().enumerate()
+        {
+            let x = literal(g, t, dims, i);
+            let last = dims.len() - 1;
+            let name = |what: &str| format!("{what} of {dims:?}");
+            let y = (x * 1.5).tanh();
+            out.push((name("rows"), y.sum(&[last])));
+            out.push((name("columns"), y.sum(&[0])));
+            out.push((name("all"), y.sum_all()));
+            out.push((name("kept"), y));
+            out.push((name("row max"), (x * 0.5).max_over(&[last])));
+            out.push((name("column max"), (x * 0.5).max_over(&[0])));
+            out.push((name("logsumexp"), x.logsumexp(&[last])));
+            out.push((name("cumsum"), x.cumsum(last)));
+            out.push((name("cumsum down"), x.cumsum(0)));
+            out.push((name("transposed"), (x.t() * 2.0).exp()));
+            out.push((name("broadcast"), x - x.sum(&[0])));
+            out.push((name("slice"), x.slice(last, 1..dims[last]) * 2.0));
+            out.push((name("joined"), g.concat(&[x, y, x], last)));
+            out.push((name("stacked"), g.concat(&[x.square(), y], 0)));
+            let part = grad((x.slice(0, 1..dims[0]).square()).sum_all(), &[x]).unwrap()[0];
+            out.push((name("embedded"), part));
+            out.push((name("converted"), (x * 3.0).cast(DType::I32).cast(DType::F64).cast(t)));
+        }
+        out
+    });
+}
+
+#[test]
+fn products_agree() {
+    everywhere("products", 1e-13, 2e-5, 1e-2, |g, t| {
+        let mut out: Outputs<'_> = vec![];
+        for (i, &(m, k, n)) in
+            [(1, 1, 1), (2, 2, 2), (100, 32, 300), (100, 300, 784), (33, 65, 31), (640, 100, 700), (7, 784, 5)]
+                .iter()
+                .enumerate()
+        {
+            let (a, b) = (literal(g, t, &[m, k], i), literal(g, t, &[k, n], i + 50));
+            let (at, bt) = (literal(g, t, &[k, m], i + 7), literal(g, t, &[n, k], i + 57));
+            let bias = literal(g, t, &[n], i);
+            let name = |what: &str| format!("{what} {m}x{k}x{n}");
+            out.push((name("plain"), a.matmul(b)));
+            out.push((name("transposed left"), at.t().matmul(b)));
+            out.push((name("transposed right"), a.matmul(bt.t())));
+            out.push((name("both"), at.t().matmul(bt.t())));
+            let h = a.matmul(b) * (0.1 / k as f64) + bias;
+            out.push((name("layer"), h.softplus()));
+            out.push((name("slope"), h.sigmoid()));
+            out.push((name("row sums after"), h.tanh().sum(&[1])));
+            let sum = a.matmul(b) + at.t().matmul(b) + a.matmul(bt.t()) + at.t().matmul(bt.t()) + a.matmul(b * 2.0);
+            out.push((name("sum"), sum));
+            out.push((name("after the sum"), sum.square()));
+        }
+        let (a, b) = (literal(g, t, &[3, 4, 10, 6], 1), literal(g, t, &[3, 4, 6, 9], 2));
+        out.push(("batched".to_owned(), a.matmul(b)));
+        out.push(("batched, then mapped".to_owned(), (a.matmul(b) * 0.1).exp()));
+        let wide = literal(g, t, &[60, 30], 3);
+        let strided = wide.slice(1, 3..23);
+        out.push(("of a slice".to_owned(), strided.t().matmul(strided)));
+        out
+    });
+}
+
+#[test]
+fn factorisations_agree() {
+    everywhere("factorisations", 1e-11, 2e-4, 0.0, |g, t| {
+        let mut out: Outputs<'_> = vec![];
+        for (i, &(batch, n)) in [(1, 1), (3, 2), (2, 40), (1, 70)].iter().enumerate() {
+            let x = literal(g, t, &[batch, n, n], i);
+            let unit: Vec<f64> = (0..n * n).map(|e| if e % (n + 1) == 0 { n as f64 } else { 0.0 }).collect();
+            let spd = x.permute(&[0, 2, 1]).matmul(x) + g.literal(array([n, n], unit).cast(t));
+            let b = literal(g, t, &[batch, n, 11], i + 9);
+            let l = spd.cholesky();
+            let name = |what: &str| format!("{what} {batch} of {n}");
+            out.push((name("cholesky"), l));
+            out.push((name("lower"), l.solve_lower(b)));
+            let loss = l.solve_lower(b).square().sum_all();
+            out.push((name("derivative"), grad(loss, &[x]).unwrap()[0]));
+        }
+        out
+    });
+}
+
+#[test]
+fn images_agree() {
+    everywhere("images", 1e-12, 5e-6, 4e-3, |g, t| {
+        let mut out: Outputs<'_> = vec![];
+        // Images, channels, size, filters, their size, stride, padding.
+        let cases = [
+            (3, 2, 7, 4, 3, 1, (1, 1)),
+            (20, 1, 28, 16, 5, 2, (1, 2)),
+            (9, 16, 14, 32, 5, 2, (1, 2)),
+            (2, 3, 9, 5, 4, 3, (0, 2)),
+        ];
+        for (i, (n, c, size, o, f, stride, padding)) in cases.into_iter().enumerate() {
+            let (x, w) = (literal(g, t, &[n, c, size, size], i), literal(g, t, &[o, c, f, f], i + 3));
+            let y = x.conv2d(w, stride, padding);
+            let d = grad((y * 0.1).tanh().sum_all(), &[x, w]).unwrap();
+            let name = |what: &str| format!("{what} {i}");
+            out.push((name("conv"), y));
+            out.push((name("conv, images"), d[0]));
+            out.push((name("conv, filters"), d[1]));
+            let up = x.upsample(size * 2 - 1, size + 3);
+            out.push((name("upsample"), up));
+            out.push((name("downsample"), grad(up.square().sum_all(), &[x]).unwrap()[0]));
+        }
+        let small = literal(g, t, &[2, 4, 4], 1);
+        out.push(("4 to 7".to_owned(), small.upsample(7, 7)));
+        out
+    });
+}
+
+#[test]
+fn indexing_agrees() {
+    everywhere("indexing", 1e-14, 1e-6, 0.0, |g, t| {
+        let x = literal(g, t, &[6, 9, 5], 1);
+        let index = g.literal(Array::new(7, vec![2, 0, 2, 8, 5, 5, 5]).unwrap());
+        let taken = x.take(1, index);
+        let d = grad((taken * literal(g, t, &[6, 7, 5], 2)).sum_all(), &[x]).unwrap()[0];
+        vec![("take".to_owned(), taken), ("put".to_owned(), d)]
+    });
+}
+
+#[test]
+fn noise_has_the_same_bits() {
+    for (t, off) in [(DType::F64, 1e-15), (DType::F32, 2e-6)] {
+        agree("normal noise", t, false, off, |g| {
+            vec![("normal".to_owned(), g.normal(5, t, [1003])), ("few".to_owned(), g.normal(6, t, [3]))]
+        });
+        agree("uniform noise", t, false, 0.0, |g| vec![("uniform".to_owned(), g.uniform(5, t, [20_001]))]);
+    }
+}
+
+/// Σ zᵢ⁴ by hand.
+struct Quartic;
+
+impl External for Quartic {
+    fn name(&self) -> &str {
+        "quartic"
+    }
+    fn dimension(&self) -> usize {
+        3
+    }
+    fn value(&self, z: &[f64]) -> Result<f64, String> {
+        if z[0] > 100.0 {
+            return Err("too large".to_owned());
+        }
+        Ok(z.iter().map(|z| z.powi(4)).sum())
+    }
+    fn gradient(&self, z: &[f64], gradient: &mut [f64]) -> Result<f64, String> {
+        gradient.iter_mut().zip(z).for_each(|(g, z)| *g = 4.0 * z.powi(3));
+        self.value(z)
+    }
+    fn hessian_vector(&self, z: &[f64], v: &[f64], product: &mut [f64]) -> Result<(), String> {
+        product.iter_mut().zip(z).zip(v).for_each(|((p, z), v)| *p = 12.0 * z * z * v);
+        Ok(())
+    }
+    fn has_hessian_vector(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn external_functions_agree() {
+    agree("external", DType::F64, false, 1e-13, |g| {
+        let x = literal(g, DType::F64, &[10, 3], 4);
+        let y = (x * 1.5).external(Arc::new(Quartic));
+        let d = grad(y.sum_all(), &[x]).unwrap()[0];
+        let dd = grad(d.square().sum_all(), &[x]).unwrap()[0];
+        vec![("value".to_owned(), y), ("gradient".to_owned(), d * 2.0), ("second".to_owned(), dd)]
+    });
+}
+
+/// Stochastic gradient descent with inputs fed, outputs recorded, and a choice of rows by index.
+fn training(graph: &Graph, device: Device) -> Program {
+    let w = graph.state("w", Array::filled(DType::F64, [4, 3], 0.1).unwrap());
+    let count = graph.state("count", Array::scalar(0.0));
+    let x = graph.input("x", DType::F64, [8, 4]);
+    let index = graph.input("index", DType::I32, [5]);
+    let noise = graph.normal(graph.fresh_stream(), DType::F64, [5, 3]) * 0.01;
+    let y = (x.take(0, index).matmul(w) + noise).tanh();
+    let loss = (y - 0.3).square().mean_all();
+    let d = grad(loss, &[w]).unwrap()[0];
+    let builder = graph.program().output("loss", loss).output("y", y).update(w, w - d).update(count, count + 1.0);
+    builder.device(device).seed(11).compile().unwrap()
+}
+
+#[test]
+fn runs_with_feeds_records_and_failures_agree() {
+    let Some(device) = gpu() else { return };
+    let steps = 150;
+    let x = array([steps, 8, 4], irregular(steps * 32, 1));
+    let picks: Vec<i32> = (0..steps as i32 * 5).map(|i| i * 7 % 8).collect();
+    let index = Array::new([steps, 5], picks.clone()).unwrap();
+    let graphs = [Graph::new(), Graph::new()];
+    let mut programs = [training(&graphs[0], Device::Cpu), training(&graphs[1], device)];
+    let mut results = vec![];
+    for program in &mut programs {
+        let run = Run::steps(steps).feed("x", &x).feed("index", &index).record("loss").record("y");
+        let recorded = program.execute(&run).unwrap();
+        assert_eq!(program.step(), steps as u64);
+        results.push([recorded, program.states().into_iter().map(|s| s.1).collect()].concat());
+    }
+    for (want, got) in results[0].iter().zip(&results[1]) {
+        common::assert_close(&got.to_f64(), &want.to_f64(), 1e-10);
+    }
+    // A step that fails leaves everything as it was before it.
+    let mut bad = picks;
+    bad[5 * 70 + 2] = 8;
+    let index = Array::new([steps, 5], bad).unwrap();
+    let mut ends = vec![];
+    for program in &mut programs {
+        let run = Run::steps(steps).feed("x", &x).feed("index", &index).record("loss");
+        let error = program.execute(&run).unwrap_err();
+        assert!(matches!(error, Error::Index { op: "take", index: 8, len: 8 }), "{error}");
+        assert_eq!(program.step(), steps as u64 + 70);
+        ends.push(program.read("w").unwrap().to_f64());
+        assert_eq!(program.read("count").unwrap().to_f64(), [steps as f64 + 70.0]);
+    }
+    common::assert_close(&ends[1], &ends[0], 1e-10);
+}
+
+#[test]
+fn a_run_repeats_itself_on_any_number_of_multiprocessors() {
+    let Some(device) = gpu() else { return };
+    let run = |count: usize| {
+        let g = Graph::new();
+        let w = g.state("w", array([64, 300], irregular(64 * 300, 1)).cast(DType::F32));
+        let x = g.normal(1, DType::F32, [100, 64]);
+        let y = x.matmul(w).softplus();
+        let loss = (y.square().sum(&[1]).mean_all() * 0.01).tanh();
+        let d = grad(loss, &[w]).unwrap()[0];
+        let builder = g.program().output("loss", loss).update(w, w - d * 0.1).device(device).multiprocessors(count);
+        let mut program = builder.compile().unwrap();
+        let losses = program.execute(&Run::steps(200).record("loss")).unwrap();
+        (losses, program.states())
+    };
+    let first = run(1000);
+    assert_eq!(first, run(1000));
+    assert_eq!(first, run(5));
+    assert_eq!(first, run(1));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let error = Device::Cuda(1000).check().unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("cuda:1000: "), "{text}");
+    assert!(text.contains("GPUs here") || text.contains("driver"), "{text}");
+    if let Some(device) = gpu() {
+        let g = Graph::new();
+        let x = g.state("x", Array::scalar(0.0));
+        let huge = (g.normal(0, DType::F64, [1 << 20, 1 << 17]) + x).cumsum(0);
+        let error = g.program().output("y", huge.sum_all()).device(device).compile().unwrap_err();
+        assert!(matches!(error, Error::DeviceMemory { .. }), "{error}");
+    }
+}
