@@ -1,9 +1,10 @@
 //! What every subcommand of `mcvi paper` takes and leaves: text or JSON, and a folder of figures.
 
+use crate::mistake::mistaken;
 use crate::store::folder::Folder;
 use anyhow::{Context, Result};
 use clap::Args;
-use mcvi::Hardware;
+use mcvi::{Device, Hardware};
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -71,12 +72,21 @@ pub struct HardwareOptions {
     /// Threads to use. Results do not depend on it. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Where to compute: cpu, cuda, cuda:1 (the second GPU), or auto (a GPU if there is one). Results differ in the last
+    /// places between devices.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: Device,
+    /// On a GPU, multiply matrices in full single precision instead of TF32.
+    #[arg(long)]
+    full_precision: bool,
 }
 
 impl HardwareOptions {
     /// What was asked for, if it is there.
     pub fn resolved(&self) -> Result<Hardware> {
-        Ok(Hardware::with_threads(threads_or_all(self.threads)))
+        self.device.check().map_err(mcvi::Error::from).map_err(|e| mistaken(e.into()))?;
+        let processor = Hardware::with_threads(threads_or_all(self.threads));
+        Ok(Hardware { device: self.device, full_precision: self.full_precision, ..processor })
     }
 }
 

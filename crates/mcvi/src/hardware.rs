@@ -1,12 +1,20 @@
 //! Where programs run.
 
-use mcvi_expr::ProgramBuilder;
+use mcvi_expr::{Device, ProgramBuilder};
 
-/// What to compute with. Results depend on the device, not on the number of threads.
+/// What to compute with. Results depend on the device and its precision, not on the number of threads or
+/// multiprocessors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hardware {
+    /// The processor or a GPU.
+    pub device: Device,
     /// Threads of the processor.
     pub threads: usize,
+    /// On a GPU, multiply matrices in full single precision instead of TF32.
+    pub full_precision: bool,
+    /// On a GPU, use at most so many multiprocessors, so that several programs can run side by side; all where none is
+    /// said.
+    pub multiprocessors: Option<usize>,
 }
 
 impl Default for Hardware {
@@ -19,11 +27,16 @@ impl Default for Hardware {
 impl Hardware {
     /// The processor, with so many threads.
     pub fn with_threads(threads: usize) -> Self {
-        Hardware { threads }
+        Hardware { device: Device::Cpu, threads, full_precision: false, multiprocessors: None }
     }
 
     /// Have a program run there.
     pub(crate) fn program<'g>(self, program: ProgramBuilder<'g>) -> ProgramBuilder<'g> {
-        program.threads(self.threads)
+        let program = program.threads(self.threads).device(self.device);
+        let program = if self.full_precision { program.full_precision() } else { program };
+        match self.multiprocessors {
+            Some(count) => program.multiprocessors(count),
+            None => program,
+        }
     }
 }

@@ -105,6 +105,7 @@ pub use error::{Error, Result};
 pub use fit::{fit, fit_observed};
 pub use gradient::{GradientSpread, NamedValues};
 pub use hardware::Hardware;
+pub use mcvi_expr::Device;
 pub use params::{Group, Param, Params};
 pub use scope::{Choices, Initial, Scope};
 pub use sequential::{Stage, grow};

@@ -88,7 +88,7 @@ impl Settings {
     /// What a fit depends on, in words: all but the threads, and how long it may take unless the rate follows from it.
     pub(super) fn identity(&self) -> String {
         let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
-        let hardware = Hardware::with_threads(0);
+        let hardware = Hardware { threads: 0, multiprocessors: None, ..self.hardware };
         format!("{:?}", Settings { iterations, seconds: None, hardware, ..self.clone() })
     }
 
