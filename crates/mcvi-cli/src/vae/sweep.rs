@@ -44,6 +44,16 @@ pub struct Options {
     json: bool,
 }
 
+impl Options {
+    /// Runs at a time, at most as many as are asked for by name.
+    fn at_a_time(&self) -> usize {
+        match self.only.len() {
+            0 => self.jobs.into(),
+            n => n.min(self.jobs.into()),
+        }
+    }
+}
+
 /// What the file says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,7 +132,10 @@ fn nth<T>(items: &[T], i: usize) -> Option<(usize, &T)> {
 
 /// One run, begun or gone on with, and evaluated.
 fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, interrupts: &Interrupts) -> Ending {
-    let (out, hardware) = (options.out.join(name), options.hardware.resolved()?);
+    let (out, mut hardware) = (options.out.join(name), options.hardware.resolved()?);
+    // Side by side on one GPU, each has its share of it.
+    let multiprocessors = hardware.device.multiprocessors().map_err(mcvi::Error::from)?;
+    hardware.multiprocessors = multiprocessors.map(|n| (n / options.at_a_time()).max(1));
     let mut session = if out.join("settings.toml").is_file() {
         let (session, said) = Session::resume(choices, &out, hardware)?;
         if let Some(said) = said {

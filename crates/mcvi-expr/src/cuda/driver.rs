@@ -51,6 +51,11 @@ pub(crate) fn check(index: usize) -> Result<()> {
     nvrtc::available().map_err(|why| Error::Device { device: gpu.name, why })
 }
 
+/// The multiprocessors of a GPU.
+pub(crate) fn multiprocessors(index: usize) -> Result<usize> {
+    Ok(Gpu::open(index)?.multiprocessors())
+}
+
 impl Gpu {
     pub fn open(index: usize) -> Result<Gpu> {
         let name = format!("cuda:{index}");

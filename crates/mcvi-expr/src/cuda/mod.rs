@@ -14,7 +14,7 @@ mod lowered;
 mod nvrtc;
 mod schedule;
 
-pub(crate) use driver::check;
+pub(crate) use driver::{check, multiprocessors};
 pub(crate) use lowered::source;
 
 use crate::array::{Array, Data};
