@@ -11,7 +11,7 @@ pub fn json_number(x: f64) -> Value {
 /// A mean with its standard error.
 pub fn with_error(mean: Mean, places: usize) -> String {
     if mean.value.is_finite() {
-        format!("{} ± {:.places$}", fixed(mean.value, places), mean.se)
+        format!("{} ± {}", fixed(mean.value, places), fixed(mean.se, places))
     } else {
         format!("{}", mean.value)
     }
@@ -19,5 +19,7 @@ pub fn with_error(mean: Mean, places: usize) -> String {
 
 /// A number with so many places, and a minus sign that looks like one.
 pub fn fixed(x: f64, places: usize) -> String {
-    format!("{x:.places$}").replace('-', "−")
+    // A bound that one diverged draw has spoilt would fill the line.
+    let text = if x.abs() < 1e6 { format!("{x:.places$}") } else { format!("{x:.0e}") };
+    text.replace('-', "−")
 }

@@ -263,6 +263,7 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     failed(&run_with(&["--data", text(&data), "--batch", "500"]), 2, &["batch", "500", "200"]);
     failed(&run_with(&["--data", text(&data), "--latent", "0"]), 2, &["latent", "0"]);
     failed(&run_with(&["--data", text(&data), "--rate", "-1"]), 2, &["-1"]);
+    failed(&run_with(&["--data", text(&data), "--device", "cuda:99"]), 2, &["cuda:99"]);
     assert!(!run.exists());
 
     // A split that is missing, and a file cut short.
@@ -313,6 +314,7 @@ fn a_sweep_trains_many_goes_on_and_one_that_fails_stops_no_other() {
     let metrics = std::fs::read_to_string(out.join("plain/metrics.csv")).unwrap();
     assert_eq!(metrics.lines().count(), 5);
 
+    failed(&sweep(&["--device", "gpu"]), 2, &["gpu", "cuda"]);
     failed(&sweep(&["--only", "plane"]), 2, &["plane", "plain"]);
     std::fs::write(&file, "[run.\"../x\"]\n").unwrap();
     failed(&sweep(&[]), 2, &["../x"]);

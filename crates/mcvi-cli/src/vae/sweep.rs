@@ -10,6 +10,7 @@ use crate::watch::Interrupts;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use indicatif::MultiProgress;
+use mcvi::Hardware;
 use mcvi::data::Split;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,12 +46,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// Runs at a time, at most as many as are asked for by name.
-    fn at_a_time(&self) -> usize {
-        match self.only.len() {
-            0 => self.jobs.into(),
+    /// What each run computes with: side by side on one GPU, its share of it.
+    fn hardware(&self) -> Result<Hardware> {
+        let hardware = self.hardware.resolved()?;
+        let at_a_time = match self.only.len() {
+            0 => usize::from(self.jobs),
             n => n.min(self.jobs.into()),
-        }
+        };
+        let all = hardware.device.multiprocessors().map_err(mcvi::Error::from)?;
+        Ok(Hardware { multiprocessors: all.map(|n| (n / at_a_time).max(1)), ..hardware })
     }
 }
 
@@ -94,6 +98,8 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.only.is_empty() {
         runs.retain(|name, _| options.only.contains(name));
     }
+    // Before any folder is made.
+    let hardware = options.hardware()?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Mistake(format!("cannot make the folder {}: {e}", options.out.display())))?;
     let interrupts = Interrupts::new(None);
@@ -107,7 +113,11 @@ pub fn run(options: &Options) -> Result<()> {
                     if interrupts.any() {
                         return;
                     }
-                    let work = || choices.or(&all).and_then(|choices| one(options, name, &choices, &bars, &interrupts));
+                    let work = || {
+                        choices
+                            .or(&all)
+                            .and_then(|choices| one(options, (name, &choices), hardware, &bars, &interrupts))
+                    };
                     // A run that fails, even by a mistake of ours, is its own affair.
                     let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                         .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
@@ -131,11 +141,14 @@ fn nth<T>(items: &[T], i: usize) -> Option<(usize, &T)> {
 }
 
 /// One run, begun or gone on with, and evaluated.
-fn one(options: &Options, name: &str, choices: &Choices, bars: &MultiProgress, interrupts: &Interrupts) -> Ending {
-    let (out, mut hardware) = (options.out.join(name), options.hardware.resolved()?);
-    // Side by side on one GPU, each has its share of it.
-    let multiprocessors = hardware.device.multiprocessors().map_err(mcvi::Error::from)?;
-    hardware.multiprocessors = multiprocessors.map(|n| (n / options.at_a_time()).max(1));
+fn one(
+    options: &Options,
+    (name, choices): (&str, &Choices),
+    hardware: Hardware,
+    bars: &MultiProgress,
+    interrupts: &Interrupts,
+) -> Ending {
+    let out = options.out.join(name);
     let mut session = if out.join("settings.toml").is_file() {
         let (session, said) = Session::resume(choices, &out, hardware)?;
         if let Some(said) = said {
