@@ -109,6 +109,10 @@ fn a_model_is_trained_and_evaluated() {
     let (value, se) = (difference["value"].as_f64().unwrap(), difference["se"].as_f64().unwrap());
     assert!(value.abs() < 4.0 * se + 0.05, "{difference}");
     assert!(run.join("evaluation-test.json").is_file());
+    let figure = dir.path().join("bounds");
+    succeeded(&mcvi(&["vae", "curves", text(&run), text(&run), "--out", text(&figure)]));
+    let drawn = std::fs::read_to_string(figure.with_extension("svg")).unwrap();
+    assert!(drawn.contains("Validation images") && figure.with_extension("png").is_file());
     let table = succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "20", "--split", "valid"]));
     assert!(table.contains("log p(x)") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
 }

@@ -1,5 +1,6 @@
 //! `mcvi vae`: Hamiltonian variational auto-encoders, trained, resumed, evaluated and looked at.
 
+mod curves;
 mod evaluate;
 mod folder;
 mod look;
@@ -23,6 +24,8 @@ pub enum Command {
     Train(Box<train::Options>),
     /// Train many models at once, from a file that lists them.
     Sweep(sweep::Options),
+    /// Draw the bounds of several runs by epoch in one figure.
+    Curves(curves::Options),
     /// Estimate the bound and log p(x) of images a model has not seen.
     Evaluate(evaluate::Options),
     /// Draw a picture of images the model makes up.
@@ -38,6 +41,7 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Train(options) => train::run(&options),
         Command::Sweep(options) => sweep::run(&options),
+        Command::Curves(options) => curves::run(&options),
         Command::Evaluate(options) => evaluate::run(&options),
         Command::Sample(options) => look::sample(&options),
         Command::Reconstruct(options) => look::reconstruct(&options),

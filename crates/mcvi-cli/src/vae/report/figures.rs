@@ -2,6 +2,7 @@
 
 use crate::plot::{Figure, Panel};
 use crate::report::figures::counted;
+use crate::vae::curves::range;
 use mcvi::diagnostics::Mean;
 use mcvi::vae::{EpochReport, LeapfrogProfile, Stopped};
 
@@ -15,7 +16,9 @@ pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize)
             .iter()
             .map(|e| (e.epoch as f64, e.valid_bound - 2.0 * e.valid_se, e.valid_bound + 2.0 * e.valid_se))
             .collect();
-        let panel = Panel::new(title).x_label("epoch").y_label("bound, nats");
+        let bounds = part.iter().flat_map(|e| [e.train_bound, e.valid_bound]);
+        let (low, high) = range(bounds, 0.02).unwrap_or((-1.0, 0.0));
+        let panel = Panel::new(title).x_label("epoch").y_label("bound, nats").y_range(low, high);
         let panel = panel.line("training images", &of(part, |e| e.train_bound)).color(1).dashed();
         let panel = panel.band("validation images ± 2 standard errors", &band).color(0);
         let panel = panel.line("validation images ± 2 standard errors", &of(part, |e| e.valid_bound)).color(0);
