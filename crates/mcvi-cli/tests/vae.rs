@@ -1,5 +1,6 @@
 //! The command `mcvi vae` as a user runs it: training, killing, resuming, evaluating, and every mistake.
 
+use mcvi::vae::Checkpoint;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -254,6 +255,25 @@ fn a_training_that_is_lost_stops_and_says_where() {
     let rate = args.iter().position(|a| *a == "0.01").unwrap();
     args[rate] = "1e18";
     failed(&mcvi(&args), 1, &["epoch 1, from step", "is not finite", "try"]);
+}
+
+#[test]
+fn a_training_that_is_lost_later_keeps_its_last_checkpoint() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    succeeded(&mcvi(&train(text(&data), text(&run), "2", &["--decay", "none"])));
+    // From here on a rate that no model survives, in the checkpoint and in the settings.
+    let path = run.join("checkpoint.safetensors");
+    let mut checkpoint = Checkpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
+    checkpoint.settings.rate = 1e18;
+    std::fs::write(&path, checkpoint.to_bytes().unwrap()).unwrap();
+    let settings = std::fs::read_to_string(run.join("settings.toml")).unwrap();
+    std::fs::write(run.join("settings.toml"), settings.replace("rate = 0.01", "rate = 1e18")).unwrap();
+    let before = contents(&run);
+    let output = mcvi(&["vae", "train", "--resume", "--out", text(&run), "--epochs", "4", "--threads", "1"]);
+    failed(&output, 1, &["epoch 3, from step", "is not finite", "checkpoint is intact"]);
+    assert!(contents(&run)[..3] == before[..3]);
+    succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "5"]));
 }
 
 #[test]

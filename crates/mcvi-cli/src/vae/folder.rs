@@ -25,7 +25,10 @@ impl RunFolder {
     /// A new run. The folder must not be there yet, or be empty.
     pub fn create(path: &Path, settings: &Choices) -> Result<Self> {
         let shown = path.display();
-        let occupied = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        // A run that was killed before it had settings may have left a file it was writing.
+        let unfinished = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".tmp");
+        let occupied =
+            std::fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !unfinished(entry.file_name())));
         if occupied || path.is_file() {
             let why = format!("{shown} is there already; go on with --resume, choose another --out, or remove it");
             return Err(Mistake(why).into());
