@@ -151,7 +151,7 @@ impl Session {
             writer.join().map_err(|_| anyhow!("writing a checkpoint stopped unexpectedly"))??;
             trained
         })?;
-        let result = summary(trainer.progress(), times.iter().sum(), folder.path(), interrupted);
+        let result = summary(trainer.progress(), times.iter().fold(0.0, |sum, s| sum + s), folder.path(), interrupted);
         folder.save("summary.json", format!("{result:#}\n").as_bytes())?;
         Ok(result)
     }
