@@ -167,6 +167,9 @@ fn settings_come_from_a_file_and_what_is_typed_goes_before_it() {
     succeeded(&mcvi(&["vae", "train", "--config", text(&saved), "--out", text(&again)]));
     assert!(contents(&run) == contents(&again));
 
+    std::fs::write(&config, "rate = nan\n").unwrap();
+    let output = mcvi(&["vae", "train", "--config", text(&config), "--out", text(&dir.path().join("no"))]);
+    failed(&output, 2, &["c.toml", "rate", "finite"]);
     std::fs::write(&config, "hiden = 8\n").unwrap();
     let output = mcvi(&["vae", "train", "--config", text(&config), "--out", text(&dir.path().join("no"))]);
     failed(&output, 2, &["c.toml", "hiden", "hidden"]);
@@ -191,6 +194,9 @@ fn damaged_checkpoints_are_told_and_the_one_before_is_used() {
     assert!(said.contains("damaged") && said.contains("after epoch 2"), "{said}");
     succeeded(&output);
     assert!(contents(&run) == before);
+    // The damaged one has not taken the place of the good one.
+    let previous = run.join("checkpoint.previous.safetensors");
+    Checkpoint::from_bytes(&std::fs::read(&previous).unwrap(), &previous).unwrap();
 
     std::fs::write(&checkpoint, &bytes[..100]).unwrap();
     std::fs::remove_file(run.join("checkpoint.previous.safetensors")).unwrap();
@@ -277,6 +283,52 @@ fn a_training_that_is_lost_later_keeps_its_last_checkpoint() {
 }
 
 #[test]
+fn a_run_that_stopped_early_stays_so_until_more_is_asked_for() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    let still =
+        ["--stop", "2", "--decay", "none", "--batch", "20", "--leapfrogs", "0", "--hidden", "4", "--latent", "2"];
+    let go = |epochs: &str, rate: &str, more: &[&str]| {
+        let args = ["vae", "train", "--data", text(&data), "--out", text(&run), "--warm-up", "0", "--rate", rate];
+        mcvi(&[&args, &["--epochs", epochs][..], &still, more].concat())
+    };
+    succeeded(&go("30", "1e-9", &[]));
+    let epochs = || std::fs::read_to_string(run.join("metrics.csv")).unwrap().lines().count() - 1;
+    assert_eq!(epochs(), 3);
+    let before = contents(&run);
+    succeeded(&go("30", "1e-9", &["--resume"]));
+    assert!(contents(&run) == before);
+    // More epochs: as much patience again.
+    succeeded(&go("40", "1e-9", &["--resume"]));
+    assert_eq!(epochs(), 5);
+    failed(&go("2", "1e-9", &["--resume"]), 2, &["--epochs 2", "5"]);
+    // Settings that are not those of the checkpoint.
+    let settings = std::fs::read_to_string(run.join("settings.toml")).unwrap();
+    std::fs::write(run.join("settings.toml"), settings.replace("batch = 20", "batch = 10")).unwrap();
+    failed(&mcvi(&["vae", "train", "--resume", "--out", text(&run)]), 2, &["settings.toml", "checkpoint"]);
+}
+
+#[test]
+fn grey_images_have_one_log_p_by_both_estimates() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    for split in ["train", "valid", "test"] {
+        let path = data.join(format!("{split}.npy"));
+        let mut bytes = std::fs::read(&path).unwrap();
+        let header = bytes.len() - if split == "train" { 200 } else { 60 } * SIDE * SIDE;
+        bytes[header..].iter_mut().for_each(|b| *b = if *b == 1 { 230 } else { 20 });
+        std::fs::write(&path, bytes).unwrap();
+    }
+    succeeded(&mcvi(&train(text(&data), text(&run), "10", &[])));
+    let more = ["--samples", "400", "--annealed", "30", "--temperatures", "100", "--json"];
+    let out = succeeded(&mcvi(&[&["vae", "evaluate", text(&run)], &more[..]].concat()));
+    let result: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
+    let difference = &result["annealed"]["minus_importance_sampling"];
+    let (value, se) = (difference["value"].as_f64().unwrap(), difference["se"].as_f64().unwrap());
+    assert!(value.abs() < 4.0 * se + 0.05, "{difference}");
+}
+
+#[test]
 fn mistakes_are_named_and_nothing_is_left_behind() {
     let dir = TempDir::new().unwrap();
     let (data, run) = (images(dir.path()), dir.path().join("run"));
@@ -287,6 +339,9 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     failed(&run_with(&["--data", text(&data), "--batch", "500"]), 2, &["batch", "500", "200"]);
     failed(&run_with(&["--data", text(&data), "--latent", "0"]), 2, &["latent", "0"]);
     failed(&run_with(&["--data", text(&data), "--rate", "-1"]), 2, &["-1"]);
+    failed(&run_with(&["--data", text(&data), "--rate", "nan"]), 2, &["finite"]);
+    failed(&run_with(&["--data", text(&data), "--hidden", "60000"]), 2, &["hidden", "weights"]);
+    failed(&run_with(&["--data", text(&data), "--epochs", "9000000000000000000"]), 2, &["epochs"]);
     failed(&run_with(&["--data", text(&data), "--device", "cuda:99"]), 2, &["cuda:99"]);
     assert!(!run.exists());
 

@@ -2,6 +2,7 @@
 
 use super::folder::RunFolder;
 use super::results::Evaluation;
+use crate::number::fixed;
 use crate::output::{HardwareOptions, print};
 use crate::watch::Interrupts;
 use anyhow::Result;
@@ -119,7 +120,9 @@ pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> Contro
     // Files may be sorted by class: some images are a sample of all, never the first.
     let mut which = order(asked.seed, 0, images.len());
     which.truncate(asked.images.unwrap_or(images.len()));
-    let mut evaluator = Evaluator::new(&model, &images.array()?, !images.is_binary(), asked.seed, asked.hardware)?;
+    // log p(x) is of one x: grey images are drawn once, the same for both estimates.
+    let images = if images.is_binary() { images } else { images.binarized(asked.seed, asked.split) };
+    let mut evaluator = Evaluator::new(&model, &images.array()?, false, asked.seed, asked.hardware)?;
     let evidence =
         evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
@@ -155,7 +158,10 @@ pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> Contro
         });
     }
     result["seconds"] = json!(begun.elapsed().as_secs_f64());
-    if !interrupted {
+    // A run in training may have a better model by now; what was found out holds for the one it was found out about.
+    let stale = folder.model()?.to_bytes()? != model.to_bytes()?;
+    result["stale"] = json!(stale);
+    if !interrupted && !stale {
         folder.save(&Evaluation::file(asked.split), format!("{result:#}\n").as_bytes())?;
     }
     Ok(result)
@@ -198,18 +204,19 @@ fn bar() -> ProgressBar {
 }
 
 fn text(result: &Value) -> String {
-    let shown = |value: &Value| {
-        let part = |name: &str| value[name].as_f64().map_or("−∞".to_owned(), |x| format!("{x:.3}"));
-        format!("{} ± {}", part("value"), part("se"))
+    let shown = |value: &Value| match (value["value"].as_f64(), value["se"].as_f64()) {
+        (None, _) => "−∞".to_owned(),
+        (Some(x), None) => fixed(x, 3),
+        (Some(x), Some(se)) => format!("{} ± {}", fixed(x, 3), fixed(se, 3)),
     };
     let mut text = format!(
-        "{} images of the {} set, {} importance samples each, nats an image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {:.3}",
+        "{} images of the {} set, {} importance samples each, nats an image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
         result["images"],
         result["split"].as_str().unwrap_or(""),
         result["samples"],
         shown(&result["bound"]),
         shown(&result["log_p"]),
-        result["gap"].as_f64().unwrap_or(f64::NAN),
+        result["gap"].as_f64().map_or("∞".to_owned(), |gap| fixed(gap, 3)),
     );
     if let Some(annealed) = result.get("annealed") {
         text += &format!(
@@ -225,6 +232,9 @@ fn text(result: &Value) -> String {
     }
     if result["interrupted"] == true {
         text += "\n\nStopped early: only the images done so far count, and nothing was kept.";
+    }
+    if result["stale"] == true {
+        text += "\n\nThe run has a better model by now: this was not kept.";
     }
     text
 }

@@ -79,6 +79,8 @@ impl RunFolder {
         match (read(CHECKPOINT), read(PREVIOUS)) {
             (Some(Ok(last)), _) => Ok((Some(last), None)),
             (Some(Err(error)), Some(Ok(before))) => {
+                // Or the next checkpoint would put the damaged one in the place of the good one.
+                let _ = std::fs::remove_file(self.path.join(CHECKPOINT));
                 let epochs = before.progress.epochs.len();
                 Ok((Some(before), Some(format!("{error:#}; going on from the one before it, after epoch {epochs}"))))
             }

@@ -78,7 +78,8 @@ pub fn sample(options: &SampleOptions) -> Result<()> {
     let file = options.out.clone().unwrap_or_else(|| run.join("samples.png"));
     write(&file, &tiles.png(&images)?)?;
     let what = if options.binary { "" } else { ", the probability of every pixel" };
-    let result = json!({"file": file, "count": images.len(), "binary": options.binary, "seed": seed});
+    let result =
+        json!({"file": file.display().to_string(), "count": images.len(), "binary": options.binary, "seed": seed});
     let text = format!("{}: {} draws from the prior{what}", file.display(), images.len());
     print(&if *json { result.to_string() } else { text })
 }
@@ -93,7 +94,7 @@ pub fn reconstruct(options: &ReconstructOptions) -> Result<()> {
     let file = options.out.clone().unwrap_or_else(|| run.join("reconstructions.png"));
     write(&file, &tiles.png(&pairs)?)?;
     let split = options.shown.split.to_string();
-    let result = json!({"file": file, "count": which.len(), "split": split, "images": which, "seed": seed});
+    let result = json!({"file": file.display().to_string(), "count": which.len(), "split": split, "images": which, "seed": seed});
     let text = format!(
         "{}: {} images of the {split} set, each left as it is and right as the model gives it back",
         file.display(),

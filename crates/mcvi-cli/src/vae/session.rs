@@ -6,7 +6,7 @@ use crate::mistake::{Mistake, mistaken};
 use anyhow::{Result, anyhow};
 use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split};
-use mcvi::vae::{Checkpoint, Deep, Progress, Tick, Trainer};
+use mcvi::vae::{Checkpoint, Deep, Progress, Tick, TrainSettings, Trainer};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -97,9 +97,29 @@ impl Session {
                     );
                     return Err(Mistake(why).into());
                 }
-                checkpoint.settings.epochs = meant.training.epochs;
-                checkpoint.progress.stopped &= typed.epochs.is_none();
-                Trainer::resume(&checkpoint, images, hardware).map_err(|e| mistaken(e.into()))?
+                let trained = TrainSettings { epochs: meant.training.epochs, ..checkpoint.settings.clone() };
+                if trained != meant.training {
+                    let why = format!(
+                        "{}: its settings are not those its checkpoint was trained with; restore settings.toml, or \
+                         begin another run",
+                        out.display()
+                    );
+                    return Err(Mistake(why).into());
+                }
+                let done = checkpoint.progress.epochs.len();
+                if let Some(asked) = typed.epochs.filter(|asked| *asked < done) {
+                    return Err(Mistake(format!("--epochs {asked} is less than the {done} that are done")).into());
+                }
+                // Asked for more, a run that had stopped early has as much patience again.
+                if meant.training.epochs > checkpoint.settings.epochs && checkpoint.progress.stopped {
+                    checkpoint.progress.stopped = false;
+                    checkpoint.progress.waiting_since = done;
+                }
+                checkpoint.settings = trained;
+                Trainer::resume(&checkpoint, images, hardware).map_err(|e| match e {
+                    mcvi::Error::Params { .. } => mistaken(e.into()),
+                    other => other.into(),
+                })?
             }
         };
         folder.set_settings(&meant.choices())?;
@@ -189,7 +209,7 @@ fn summary(progress: &Progress, seconds: f64, run: &Path, interrupted: bool) -> 
         "train_bound": best.map_or(Value::Null, |b| number(b.train_bound)),
         "valid_bound": best.map_or(Value::Null, |b| number(b.valid_bound)),
         "seconds": seconds,
-        "run": run,
+        "run": run.display().to_string(),
         "interrupted": interrupted,
     })
 }

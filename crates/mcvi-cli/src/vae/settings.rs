@@ -49,7 +49,7 @@ pub struct Choices {
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub inverse: Option<Momentum>,
     /// The step size to begin with. [default: 0.1]
-    #[arg(long, value_name = "EPS")]
+    #[arg(long, value_name = "EPS", value_parser = finite)]
     pub first_step: Option<f64>,
     /// Most epochs. [default: 100]
     #[arg(long, value_name = "N")]
@@ -58,10 +58,10 @@ pub struct Choices {
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
     /// The learning rate to begin with. [default: 0.001]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = finite)]
     pub rate: Option<f64>,
     /// The rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = finite)]
     pub chain_rate: Option<f64>,
     /// How the rate falls: cosine (to nothing over all epochs), plateau (when the validation bound stays), or none.
     /// [default: cosine]
@@ -71,19 +71,19 @@ pub struct Choices {
     #[arg(long, value_name = "N")]
     pub patience: Option<usize>,
     /// The factor by which it falls then. [default: 0.5]
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = finite)]
     pub factor: Option<f64>,
     /// Epochs without a better validation bound after which training ends. [default: 50]
     #[arg(long, value_name = "N")]
     pub stop: Option<usize>,
     /// Epochs over which the divergence from the prior is given its full weight. [default: 10]
-    #[arg(long, value_name = "EPOCHS")]
+    #[arg(long, value_name = "EPOCHS", value_parser = finite)]
     pub warm_up: Option<f64>,
     /// Epochs over which weights are averaged. [default: 2]
-    #[arg(long, value_name = "EPOCHS")]
+    #[arg(long, value_name = "EPOCHS", value_parser = finite)]
     pub average: Option<f64>,
     /// Clip gradients at this multiple of their usual size. [default: 10]
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = finite)]
     pub clip: Option<f64>,
     /// The seed of weights, noise and the order of images. [default: 1]
     #[arg(long, value_name = "N")]
@@ -107,6 +107,14 @@ impl Binary {
     }
 }
 
+/// A number that is one.
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() => Ok(x),
+        _ => Err("is not a finite number".to_owned()),
+    }
+}
+
 /// A value by the name it has in files.
 fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|e| e.to_string())
@@ -126,7 +134,12 @@ impl Choices {
     pub fn read(path: &Path) -> Result<Self> {
         let cannot = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
-        Ok(toml::from_str(&text).map_err(|e| cannot(&e))?)
+        let choices = toml::from_str(&text).map_err(|e| cannot(&e))?;
+        let table: toml::Table = toml::from_str(&text).map_err(|e| cannot(&e))?;
+        match table.iter().find(|(_, value)| value.as_float().is_some_and(|x| !x.is_finite())) {
+            Some((name, value)) => Err(cannot(&format!("{name} = {value} is not a finite number")).into()),
+            None => Ok(choices),
+        }
     }
 
     /// As a file that [`read`](Self::read) reads.

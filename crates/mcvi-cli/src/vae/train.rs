@@ -90,6 +90,10 @@ pub fn show(bar: &ProgressBar, tick: &Tick, progress: &Progress, epochs: usize, 
 fn text(result: &Value, progress: &Progress) -> String {
     let run = result["run"].as_str().unwrap_or("RUN");
     let mut text = match progress.best() {
+        None if !progress.epochs.is_empty() => {
+            return "No validation bound was finite, so that no model was kept; try a lower --rate or --first-step."
+                .to_owned();
+        }
         None => "No epoch was finished.".to_owned(),
         Some(best) => format!(
             "Bound {:.2} ± {:.2} nats on the validation images after epoch {} of {} (training images {:.2}); {} of the \

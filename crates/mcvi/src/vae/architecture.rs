@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Feature maps of the convolutions, as in the paper's section 3.2.
 const MAPS: [usize; 3] = [16, 32, 32];
 
+/// Weights of one network that a machine of ordinary size still holds, with what training keeps of each.
+const MOST_WEIGHTS: u64 = 1 << 28;
+
 /// The kind of network between latent variables and images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -112,6 +115,12 @@ impl Architecture {
             if n > most {
                 return Err(Error::Setting { what, why: format!("{n} is more than {most}") });
             }
+        }
+        let (hidden, layers) = (self.hidden as u64, self.layers.max(2) as u64);
+        let weights = hidden * (layers * hidden + self.pixels() as u64 + self.latent as u64);
+        if weights > MOST_WEIGHTS {
+            let why = format!("{hidden} make about {weights} weights in one network, more than {MOST_WEIGHTS}");
+            return Err(Error::Setting { what: "hidden units", why });
         }
         if !(self.first_step > 0.0 && self.first_step.is_finite()) {
             return Err(Error::Setting { what: "step size", why: format!("{} is not positive", self.first_step) });

@@ -16,6 +16,8 @@ use std::ops::ControlFlow;
 
 /// Rows of one pass.
 const AT_ONCE: usize = 500;
+/// Draws are others than those of a training with the same seed.
+const FRESH: u64 = 0xE7A1_0A7E;
 /// Passes between looks at the clock.
 const PASSES: usize = 4;
 
@@ -77,7 +79,7 @@ impl Evaluator {
         let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
         let data = model.data(&target).unwrap_or(picture);
         scope.finish()?;
-        let program = hardware.program(graph.program().seed(seed)).output("bound", estimate.bound);
+        let program = hardware.program(graph.program().seed(seed ^ FRESH)).output("bound", estimate.bound);
         let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
         let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
         let mut program = program.compile()?;

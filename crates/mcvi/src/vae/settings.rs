@@ -3,6 +3,9 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// More than anyone waits for.
+const MOST_EPOCHS: usize = 10_000_000;
+
 /// How the learning rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,6 +86,9 @@ impl TrainSettings {
             if n == 0 {
                 return Err(Error::Setting { what, why: "at least one epoch is needed".to_owned() });
             }
+        }
+        if self.epochs > MOST_EPOCHS {
+            return Err(Error::Setting { what: "epochs", why: format!("{} is more than {MOST_EPOCHS}", self.epochs) });
         }
         if !(self.factor > 0.0 && self.factor < 1.0) {
             let why = format!("the factor by which the rate falls must lie between 0 and 1; got {}", self.factor);

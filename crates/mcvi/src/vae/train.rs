@@ -27,6 +27,8 @@ const JUDGES: u64 = 0x5EED_0A11_DA7E;
 const JUDGED: usize = 2000;
 /// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this, beyond doubt.
 const ACTIVE: f64 = 0.01;
+/// Steps not taken, of the last ones, before training is given up.
+const MISSED: usize = 10;
 /// Under what names averages are kept in a checkpoint.
 const AVERAGE: &str = "average.";
 /// A step size below which a chain no longer moves.
@@ -55,6 +57,7 @@ pub struct EpochReport {
     /// Latent variables in use.
     pub active: usize,
     /// The step size of each Hamiltonian step.
+    #[serde(with = "exact_list")]
     pub step_sizes: Vec<f64>,
     /// Draws whose bound was not finite.
     pub diverged: usize,
@@ -72,6 +75,20 @@ mod exact {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The same for lists of them.
+mod exact_list {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(numbers: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        numbers.iter().map(f64::to_string).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
 }
 
@@ -236,16 +253,19 @@ impl Trainer {
             done += n;
             diverged += progress.diverged;
             skipped += progress.skipped;
-            if 2 * progress.skipped > n {
+            // Judged over some steps: the rest of an epoch may be a single one, and so may an epoch.
+            let before = self.progress.epochs.iter().rev().take(CHUNK / steps);
+            let missed = skipped + before.map(|e| e.skipped).sum::<usize>();
+            if 2 * progress.skipped > n && missed >= MISSED {
                 return Err(self.lost(&order, epoch, done - n, progress.first_skipped.unwrap_or(0)));
             }
-            let tick = Tick { epoch, step: done, steps, bound: mean(&progress.bounds).value };
+            let tick = Tick { epoch, step: done, steps, bound: honest(&progress.bounds, progress.diverged) };
             bounds.extend(progress.bounds);
             if observe(&tick).is_break() {
                 return Ok(None);
             }
         }
-        let report = self.judge(epoch, mean(&bounds).value, diverged, skipped)?;
+        let report = self.judge(epoch, honest(&bounds, diverged), diverged, skipped)?;
         self.learn_from(&report);
         self.progress.epochs.push(report);
         Ok(self.progress.epochs.last())
@@ -291,7 +311,9 @@ impl Trainer {
         self.validation.rewind();
         let all: Vec<i32> = (0..self.validation.images() as i32).collect();
         let valid = mean(&self.validation.bounds(&all)?);
-        let activity = self.validation.activity(&all[..JUDGED.min(all.len())])?;
+        // Images may be sorted by class: some of them, never the first.
+        let some = order(self.settings.seed, 0, all.len());
+        let activity = self.validation.activity(&some[..JUDGED.min(some.len())])?;
         let step_sizes = self.average.iter().filter(|(name, _)| name.ends_with("log_step"));
         let last = epoch * self.steps() - 1;
         Ok(EpochReport {
@@ -372,4 +394,9 @@ impl Trainer {
         );
         Error::Fit { why }
     }
+}
+
+/// The mean bound of some steps. Gradients leave out draws without weight; a bound does not.
+fn honest(bounds: &[f64], diverged: usize) -> f64 {
+    if diverged > 0 { f64::NEG_INFINITY } else { mean(bounds).value }
 }

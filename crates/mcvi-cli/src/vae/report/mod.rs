@@ -116,8 +116,7 @@ pub fn run(options: &Options) -> Result<()> {
         String::new()
     };
     let text = format!("{}: training, samples, reconstructions, latent space and leapfrogs{missing}", file.display());
-    let result =
-        json!({"file": file, "images": which.len(), "split": split.to_string(), "leapfrogs": as_json(&profile)});
+    let result = json!({"file": file.display().to_string(), "images": which.len(), "split": split.to_string(), "leapfrogs": as_json(&profile)});
     print(&if *json { result.to_string() } else { text })
 }
 
