@@ -264,6 +264,9 @@ impl Program {
         let mut feeds = vec![];
         for &(name, rows) in &run.feeds {
             let i = find(&self.plan.slots, "input or state", name)?;
+            if feeds.iter().any(|(earlier, _)| *earlier == i) {
+                return Err(Error::DuplicateName { name: name.to_owned() });
+            }
             let slot = &self.plan.slots[i];
             let expected: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
             if rows.shape().dims() != expected || rows.dtype() != slot.dtype {
@@ -284,8 +287,9 @@ impl Program {
         self.step = self.step.wrapping_add(done as u64);
         // After a failure the outputs are those of no step.
         self.ran = result.is_ok();
-        for (i, _) in feeds {
-            self.written[i] = true;
+        // Where not even the first step was begun, nothing may have been fed.
+        if self.ran || done > 0 {
+            feeds.iter().for_each(|(i, _)| self.written[*i] = true);
         }
         let arrays = records.into_iter().zip(result?).map(|(i, bytes)| {
             let slot = &self.plan.outputs[i];

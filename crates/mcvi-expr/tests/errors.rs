@@ -574,6 +574,16 @@ fn a_step_that_fails_late_undoes_what_it_did_early_and_early_what_would_come_lat
     }
 }
 
+#[test]
+fn an_input_is_fed_once() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F64, 2);
+    let mut program = graph.program().output("y", x + 1.0).compile().unwrap();
+    let rows = array([1, 2], [1.0, 2.0]);
+    let error = program.execute(&Run::steps(1).feed("x", &rows).feed("x", &rows)).unwrap_err();
+    assert!(matches!(error, Error::DuplicateName { ref name } if name == "x"), "{error}");
+}
+
 fn zeros(shape: [usize; 2]) -> Array {
     Array::zeros(DType::F64, shape).unwrap()
 }

@@ -3,8 +3,10 @@
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Create = unsafe extern "C" fn(
     *mut *mut c_void,
@@ -106,16 +108,22 @@ pub(super) fn available() -> Result<(), String> {
 pub(super) fn compile(source: &str, processor: &str) -> Result<Vec<u8>, String> {
     let nvrtc = nvrtc()?;
     let file = cache_file(source, processor, nvrtc.version);
-    if let Some(code) = file.as_ref().and_then(|f| std::fs::read(f).ok()) {
+    if let Some(code) = file.as_ref().and_then(|f| unseal(std::fs::read(f).ok()?)) {
         return Ok(code);
     }
     let code = compile_now(nvrtc, source, processor)?;
     if let Some(file) = file {
-        // A cache that cannot be written is no failure; the file appears whole or not at all.
-        let temporary = file.with_extension(format!("{}.part", std::process::id()));
-        let written = file.parent().is_some_and(|d| std::fs::create_dir_all(d).is_ok())
-            && std::fs::write(&temporary, &code).is_ok();
-        if written && std::fs::rename(&temporary, &file).is_err() {
+        // A cache that cannot be written is no failure; the file appears whole or not at all, also where several
+        // threads compile the same.
+        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+        let own = format!("{}-{}.part", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed));
+        let temporary = file.with_extension(own);
+        let written = file.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+            let mut to = std::fs::File::create(&temporary)?;
+            to.write_all(&seal(&code))?;
+            to.sync_all()
+        });
+        if written.and_then(|()| std::fs::rename(&temporary, &file)).is_err() {
             let _ = std::fs::remove_file(&temporary);
         }
         // For those who want to read it.
@@ -124,14 +132,36 @@ pub(super) fn compile(source: &str, processor: &str) -> Result<Vec<u8>, String> 
     Ok(code)
 }
 
+/// Code with its length and checksum after it: the driver reads what it is given without asking how much there is.
+fn seal(code: &[u8]) -> Vec<u8> {
+    [code, &(code.len() as u64).to_le_bytes(), &checksum(code).to_le_bytes()].concat()
+}
+
+/// The code of a sealed file, if it is whole.
+fn unseal(mut file: Vec<u8>) -> Option<Vec<u8>> {
+    let length = file.len().checked_sub(16)?;
+    let stated = (&file[length..length + 8], &file[length + 8..]);
+    let (bytes, sum) = ((length as u64).to_le_bytes(), checksum(&file[..length]).to_le_bytes());
+    if stated != (&bytes[..], &sum[..]) {
+        return None;
+    }
+    file.truncate(length);
+    Some(file)
+}
+
+/// FNV-1a.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3))
+}
+
 /// Named by everything the code depends on. `MCVI_CACHE` names another folder, or none if it is empty.
 fn cache_file(source: &str, processor: &str, version: (c_int, c_int)) -> Option<PathBuf> {
     let folder = match std::env::var_os("MCVI_CACHE") {
         Some(folder) if folder.is_empty() => return None,
         Some(folder) => PathBuf::from(folder),
         None => match std::env::var_os("XDG_CACHE_HOME") {
-            Some(cache) => Path::new(&cache).join("mcvi"),
-            None => Path::new(&std::env::var_os("HOME")?).join(".cache").join("mcvi"),
+            Some(cache) if !cache.is_empty() => Path::new(&cache).join("mcvi"),
+            _ => Path::new(&std::env::var_os("HOME")?).join(".cache").join("mcvi"),
         },
     };
     let hash = |salt: u8| {
@@ -176,5 +206,21 @@ fn compile_now(nvrtc: &Nvrtc, source: &str, processor: &str) -> Result<Vec<u8>, 
         };
         (nvrtc.destroy)(&mut program);
         result.and_then(|c| if c.is_empty() { Err("NVRTC gave no machine code".to_owned()) } else { Ok(c) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_file_is_used_only_if_it_is_whole() {
+        let code = vec![7u8; 1000];
+        let sealed = seal(&code);
+        assert_eq!(unseal(sealed.clone()), Some(code));
+        assert!((0..sealed.len()).all(|cut| unseal(sealed[..cut].to_vec()).is_none()));
+        let mut flipped = sealed;
+        flipped[500] ^= 1;
+        assert_eq!(unseal(flipped), None);
     }
 }

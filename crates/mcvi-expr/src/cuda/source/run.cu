@@ -62,10 +62,12 @@ walk(const __grid_constant__ Launch run, const Item* items, const u32* first, co
     for (u32 i = run.begin; i < run.end; i++) {
         const u32 n = i - run.begin;
         if (careful) {
-            // A step that failed must be the last: every block has to know.
+            // A step that failed must be the last: every block has to know. One that fails now, in a block that is ahead,
+            // must not stop the others halfway: only failures of earlier steps count, and of those all blocks agree.
             if (threadIdx.x == 0) {
                 wait_for(run.done + last, last_blocks * n);
-                failed = *(volatile u32*)run.failure;
+                const u32 in_step = *(volatile u32*)run.failure; // counted from 1
+                failed = in_step != 0 && in_step <= i;
             }
             __syncthreads();
             if (failed) return;
