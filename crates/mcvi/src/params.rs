@@ -10,6 +10,8 @@ pub enum Group {
     Initial,
     /// Of the transitions: step sizes, masses, momentum distributions, temperatures.
     Transition,
+    /// Of networks within the transitions, which learn like other networks.
+    Network,
     /// Of the inverse models r.
     Inverse,
     /// Of the target itself, such as a decoder's weights.

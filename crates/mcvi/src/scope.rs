@@ -154,6 +154,12 @@ impl<'g> Scope<'g> {
         Scope { group, ..self.clone() }
     }
 
+    /// The same place for the weights of a network: a transition's learn like any other network's, not at the rate of
+    /// its step size.
+    pub(crate) fn for_network(&self) -> Self {
+        if self.group == Group::Transition { self.group(Group::Network) } else { self.clone() }
+    }
+
     /// A parameter of this scope. The first call fixes its starting value; later ones return the same expression.
     pub fn param(&self, name: &str, shape: impl Into<Shape>, initial: impl FnOnce() -> Initial) -> Expr<'g> {
         self.named(name, shape.into(), true, initial)

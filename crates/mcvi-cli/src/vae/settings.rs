@@ -60,7 +60,7 @@ pub struct Choices {
     /// The learning rate to begin with. [default: 0.001]
     #[arg(long, value_name = "RATE", value_parser = finite)]
     pub rate: Option<f64>,
-    /// The rate of step sizes, masses and the first momentum's distribution, relative to the others. [default: 5]
+    /// The rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
     #[arg(long, value_name = "FACTOR", value_parser = finite)]
     pub chain_rate: Option<f64>,
     /// How the rate falls: cosine (to nothing over all epochs), plateau (when the validation bound stays), or none.

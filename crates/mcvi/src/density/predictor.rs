@@ -85,7 +85,7 @@ impl Predictor {
                 let inputs: Vec<(&str, Expr<'g>)> =
                     features.iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect();
                 // A small output layer: the density starts near its constant.
-                let out = network.apply(scope, &inputs, outputs, 0.1);
+                let out = network.apply(&scope.for_network(), &inputs, outputs, 0.1);
                 Ok(scope.shifted(scope.multiplied(out, scale), center))
             }
         }

@@ -1,8 +1,8 @@
 //! Training: it improves the bound, repeats itself, goes on from a checkpoint, and says what is wrong.
 
 use crate::{brief, quarters, small};
-use mcvi::Hardware;
 use mcvi::vae::{Architecture, Checkpoint, Decay, Deep, Inference, Kind, Momentum, TrainSettings, Trainer};
+use mcvi::{Group, Hardware};
 use mcvi_expr::Array;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -218,4 +218,15 @@ fn weights_start_from_the_seed_and_differ_between_layers() {
     assert_eq!(one.values(a).unwrap(), Deep::new(small(), 1).unwrap().params.values(a).unwrap());
     let differs = one.values(a).unwrap().iter().zip(one.values(b).unwrap()).filter(|(a, b)| *a != b).count();
     assert!(differs > 50, "{differs}");
+}
+
+#[test]
+fn the_rate_of_the_chain_is_for_its_numbers_not_for_its_networks() {
+    let architecture = Architecture { momentum: Momentum::Network, inverse: Momentum::Gradient, ..small() };
+    let params = Deep::new(architecture, 1).unwrap().params;
+    let group = |name: &str| params.get(name).unwrap().group;
+    assert_eq!(group("step1.log_step"), Group::Transition);
+    assert_eq!(group("step1.momentum.layer1.x"), Group::Network);
+    assert_eq!(group("step1.r.layer1.x"), Group::Inverse);
+    assert_eq!(group("q0.layer1.x"), Group::Initial);
 }
