@@ -323,7 +323,7 @@ impl Trainer {
             valid_se: valid.se,
             rate: self.rate(last),
             warmth: self.warmth(last),
-            active: activity.iter().filter(|a| a.value > ACTIVE.max(3.0 * a.se)).count(),
+            active: activity.iter().filter(|a| a.value > ACTIVE.max(4.0 * a.se)).count(),
             step_sizes: step_sizes.map(|(_, p)| p.value.to_f64()[0].exp()).collect(),
             diverged,
             skipped,
