@@ -168,13 +168,13 @@ impl Training {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
             let p = leaf.state - scale(&scope, step, &leaf.rate);
-            program = program.update(leaf.state, usable.select(p, leaf.state));
+            program = program.update(leaf.state, p);
             if settings.average {
                 let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
                 program = program.update(mean, mean + (p - mean) * weight);
             }
             for (state, value) in states {
-                program = program.update(state, usable.select(value, state));
+                program = program.update(state, value);
             }
         }
         let leaves = leaves.into_iter().map(|l| l.name).collect();
