@@ -41,7 +41,7 @@ pub struct Progress {
     pub bounds: Vec<f64>,
     /// Draws whose bound was not finite.
     pub diverged: usize,
-    /// Iterations without a step, because the gradient was not finite.
+    /// Iterations whose gradient was not finite and counted as zero.
     pub skipped: usize,
     /// The first of them, counted from the first iteration of this run.
     pub first_skipped: Option<usize>,
@@ -57,7 +57,7 @@ struct Leaf<'g> {
 }
 
 impl Training {
-    /// Compile an iteration. Where the bound of a draw is not finite, no step is taken.
+    /// Compile an iteration. Where the bound of a draw is not finite, the gradient counts as zero.
     pub fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
         Training::compile(approximation, settings, false)
     }
