@@ -6,6 +6,7 @@ use crate::density::{Gaussian, Inputs};
 use crate::error::{Error, Result};
 use crate::network::{ConvDecoder, ConvEncoder, Dense, Network};
 use crate::transition::{Hamiltonian, Inverse};
+use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -96,6 +97,17 @@ impl Architecture {
     /// Pixels of an image.
     pub fn pixels(&self) -> usize {
         self.image[0] * self.image[1]
+    }
+
+    /// How many images there are in an array of them, `[images, pixels]`.
+    pub(super) fn count(&self, images: &Array) -> Result<usize> {
+        match *images.shape().dims() {
+            [count, pixels] if pixels == self.pixels() => Ok(count),
+            _ => {
+                let why = format!("need the shape [images, {}], got {}", self.pixels(), images.shape());
+                Err(Error::Setting { what: "images", why })
+            }
+        }
     }
 
     /// The first thing wrong with it.

@@ -5,7 +5,7 @@ use super::model::{IMAGES, Observed, ROWS};
 use crate::bound::lower_bound;
 use crate::chain::Chain;
 use crate::diagnostics::{Mean, log_mean_exp, mean};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::params::Params;
 use crate::scope::{Choices, Scope, write};
@@ -28,6 +28,7 @@ pub struct Evaluator {
     latent: usize,
     pixels: usize,
     images: usize,
+    fresh: bool,
 }
 
 /// What importance sampling says about a set of images.
@@ -70,7 +71,7 @@ impl Evaluator {
     ) -> Result<Self> {
         let rows = rows.min(AT_ONCE);
         let Deep { architecture, params } = deep;
-        let count = images.shape().dims()[0];
+        let count = architecture.count(images)?;
         let model = architecture.model(Observed::Fed { images: count, fresh });
         let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
         let scope = Scope::new(&graph, rows, model.dtype(), Choices::Sample, &start, params)?;
@@ -84,7 +85,14 @@ impl Evaluator {
         let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
         let mut program = program.compile()?;
         program.write(IMAGES, images)?;
-        Ok(Evaluator { program, rows, latent: architecture.latent, pixels: architecture.pixels(), images: count })
+        Ok(Evaluator {
+            program,
+            rows,
+            latent: architecture.latent,
+            pixels: architecture.pixels(),
+            images: count,
+            fresh,
+        })
     }
 
     /// Use other weights from now on.
@@ -149,6 +157,11 @@ impl Evaluator {
         samples: usize,
         mut observe: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Evidence> {
+        if self.fresh && samples > 1 {
+            let why =
+                "samples of one image need one image: draw grey ones binary first (`Images::binarized`)".to_owned();
+            return Err(Error::Setting { what: "images", why });
+        }
         let mut evidence = Evidence { samples, bounds: vec![], log_p: vec![] };
         // Images one after the other, each as often as it has samples, cut where a pass is full.
         let mut pairs = which.iter().flat_map(|&i| std::iter::repeat_n(i, samples));

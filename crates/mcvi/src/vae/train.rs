@@ -99,7 +99,7 @@ pub struct Progress {
     pub epochs: Vec<EpochReport>,
     /// The best of them by the validation bound.
     pub best: Option<usize>,
-    /// How often the rate has been lowered, and in which epoch last.
+    /// How often the rate has been lowered.
     pub lowered: usize,
     /// The epoch after which patience began to count.
     pub waiting_since: usize,
@@ -149,7 +149,7 @@ impl Trainer {
         (train, valid, data): (&Array, &Array, &str),
         hardware: Hardware,
     ) -> Result<Self> {
-        let images = train.shape().dims()[0];
+        let images = architecture.count(train)?;
         settings.check(images)?;
         let deep = Deep::new(architecture.clone(), settings.seed)?;
         let observed = Observed::Fed { images, fresh: settings.fresh };
@@ -277,7 +277,8 @@ impl Trainer {
         let rows = Array::new([n, batch], order[done * batch..(done + n) * batch].to_vec())?;
         let warmth = Array::new(n, (0..n).map(|i| self.warmth(first + i) as f32).collect::<Vec<_>>())?;
         let rates: Vec<f64> = (0..n).map(|i| self.rate(first + i)).collect();
-        let rate = |t: usize| rates[t - first];
+        let begun = self.training.iterations();
+        let rate = |t: usize| rates[t - begun];
         let progress = self.training.run_with(n, rate, &[], &[(ROWS, &rows), (WARMTH, &warmth)])?;
         // The mean of all weights to begin with, leaning towards the last, then one that forgets.
         let (n, first) = (n as f64, first as f64);

@@ -101,3 +101,13 @@ fn an_evaluation_can_be_broken_off_and_does_not_depend_on_threads() {
     assert_eq!(one.log_p, two.log_p);
     assert!((5..20).contains(&one.log_p.len()));
 }
+
+#[test]
+fn samples_of_images_that_change_are_refused() {
+    let deep = Deep::new(small(), 1).unwrap();
+    let images = quarters(3, 5);
+    let mut evaluator = Evaluator::new(&deep, &images, true, 1, Hardware::with_threads(1)).unwrap();
+    let error = evaluator.evidence(&[0, 1], 10, |_| ControlFlow::Continue(())).unwrap_err().to_string();
+    assert!(error.contains("binarized"), "{error}");
+    assert!(Evaluator::new(&deep, &Array::new((), vec![0f32]).unwrap(), false, 1, Hardware::with_threads(1)).is_err());
+}

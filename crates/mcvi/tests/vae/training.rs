@@ -205,6 +205,7 @@ fn impossible_settings_are_refused() {
     says(refused(&small(), &TrainSettings { epochs: 0, ..brief(1) }), "epochs");
     says(refused(&small(), &TrainSettings { factor: 1.0, ..brief(1) }), "decay");
     says(refused(&Architecture { latent: 0, ..small() }, &brief(1)), "latent");
+    says(refused(&Architecture { image: [7, 7], ..small() }, &brief(1)), "[images, 49]");
     says(refused(&Architecture { first_step: 0.0, ..small() }, &brief(1)), "step size");
     says(refused(&Architecture { leapfrogs: 5000, ..small() }, &brief(1)), "leapfrogs");
 }
