@@ -59,7 +59,11 @@ pub fn run(options: &Options) -> Result<()> {
         }
         table.wrong.extend(wrong);
     }
-    let by = |run: &Found| run.results.valid_bound.unwrap_or(f64::NEG_INFINITY);
+    // Joined runs have nothing left to be judged by: their settings were.
+    let by = |run: &Found| match run.results.valid_bound {
+        _ if run.joined() => f64::INFINITY,
+        bound => bound.unwrap_or(f64::NEG_INFINITY),
+    };
     table.runs.iter_mut().for_each(|runs| runs.sort_by(|a, b| by(b).total_cmp(&by(a))));
     table.wrong.iter().for_each(|wrong| eprintln!("mcvi: left out: {wrong}"));
     print(&if options.json { table.as_json().to_string() } else { table.as_text() })
@@ -68,7 +72,7 @@ pub fn run(options: &Options) -> Result<()> {
 impl Table {
     fn as_text(&self) -> String {
         let mut text = "Table 1: binarized MNIST, nats an image of the test set. The paper's rows, and\n\
-                        below each the runs found, the best by validation first.\n"
+                        below each the runs found, joined ones (*) and the best by validation first.\n"
             .to_owned();
         if self.places.is_empty() {
             let _ = writeln!(text, "No runs: there is no folder {}.", PLACES.join(" or "));
@@ -114,6 +118,9 @@ impl Table {
             more.iter().for_each(|more| {
                 let _ = writeln!(text, "  {more}");
             });
+        }
+        if self.all().any(Found::joined) {
+            let _ = writeln!(text, "* learned from the validation images too, after all was chosen by them");
         }
         for run in &self.others {
             let _ = writeln!(text, "{}: {}", run.name(), odd(run));
@@ -218,9 +225,10 @@ fn cells(run: &Found) -> [String; 7] {
         Some(best) => format!("{best}/{}", results.epochs),
         None => results.epochs.to_string(),
     };
-    let mark = if beyond(&run.architecture).is_empty() { " " } else { "+" };
+    let beyond = if beyond(&run.architecture).is_empty() { " " } else { "+" };
+    let joined = if run.joined() { "*" } else { " " };
     [
-        format!("  {mark} {}", run.name()),
+        format!(" {joined}{beyond} {}", run.name()),
         shown(results.bound),
         shown(results.log_p),
         run.gap().map_or("—".to_owned(), |gap| fixed(gap, 2)),

@@ -49,7 +49,7 @@ impl Left {
 pub struct Session {
     folder: RunFolder,
     trainer: Trainer,
-    epochs: usize,
+    training: TrainSettings,
     times: Vec<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Session {
         // Everything is checked before the folder is made.
         let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), hardware)?;
         let folder = RunFolder::create(out, &meant.choices())?;
-        Ok(Session { folder, trainer, epochs: meant.training.epochs, times: vec![] })
+        Ok(Session { folder, trainer, training: meant.training, times: vec![] })
     }
 
     /// A run that was begun, with what is to be said about it.
@@ -125,12 +125,13 @@ impl Session {
         folder.set_settings(&meant.choices())?;
         let mut times = folder.times();
         times.truncate(trainer.progress().epochs.len());
-        Ok((Session { folder, trainer, epochs: meant.training.epochs, times }, said))
+        Ok((Session { folder, trainer, training: meant.training, times }, said))
     }
 
     /// Train until it is done, or the observer breaks it off. Returns the summary that is kept in the folder.
     pub fn train(&mut self, mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Value> {
-        let Session { folder, trainer, epochs, times } = self;
+        let Session { folder, trainer, training, times } = self;
+        let (epochs, joined) = (training.epochs, training.join);
         let (folder, mut interrupted) = (&*folder, false);
         // What an epoch leaves is written while the next one runs; training waits where writing is slower.
         std::thread::scope(|scope| {
@@ -142,7 +143,7 @@ impl Session {
                     let (begun, progress) = (Instant::now(), trainer.progress().clone());
                     let report = trainer.epoch(|tick| {
                         let seconds = begun.elapsed().as_secs_f64();
-                        observe(Event::Steps { tick, progress: &progress, epochs: *epochs, seconds, times })
+                        observe(Event::Steps { tick, progress: &progress, epochs, seconds, times })
                     })?;
                     let Some(report) = report else {
                         interrupted = true;
@@ -171,7 +172,8 @@ impl Session {
             writer.join().map_err(|_| anyhow!("writing a checkpoint stopped unexpectedly"))??;
             trained
         })?;
-        let result = summary(trainer.progress(), times.iter().fold(0.0, |sum, s| sum + s), folder.path(), interrupted);
+        let result =
+            summary(trainer.progress(), times.iter().fold(0.0, |sum, s| sum + s), folder.path(), interrupted, joined);
         folder.save("summary.json", format!("{result:#}\n").as_bytes())?;
         Ok(result)
     }
@@ -200,16 +202,17 @@ fn names(train: &Images, valid: &Images) -> String {
     format!("{} {}", train.checksum(), valid.checksum())
 }
 
-fn summary(progress: &Progress, seconds: f64, run: &Path, interrupted: bool) -> Value {
+fn summary(progress: &Progress, seconds: f64, run: &Path, interrupted: bool, joined: bool) -> Value {
     let best = progress.best();
     let number = |x: f64| if x.is_finite() { json!(x) } else { Value::Null };
     json!({
         "epochs": progress.epochs.len(),
         "best_epoch": best.map(|b| b.epoch),
         "train_bound": best.map_or(Value::Null, |b| number(b.train_bound)),
-        "valid_bound": best.map_or(Value::Null, |b| number(b.valid_bound)),
+        "valid_bound": best.filter(|_| !joined).map_or(Value::Null, |b| number(b.valid_bound)),
         "seconds": seconds,
         "run": run.display().to_string(),
         "interrupted": interrupted,
+        "joined": joined,
     })
 }

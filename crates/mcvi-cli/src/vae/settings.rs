@@ -85,6 +85,12 @@ pub struct Choices {
     /// Clip gradients at this multiple of their usual size. [default: 10]
     #[arg(long, value_name = "FACTOR", value_parser = finite)]
     pub clip: Option<f64>,
+    /// Shrink the weights of networks by this times the rate in every step. [default: 0]
+    #[arg(long, value_name = "FACTOR", value_parser = finite)]
+    pub weight_decay: Option<f64>,
+    /// Learn from the validation images too, once all else is chosen by them: every epoch is taken, the last is kept.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub join: Option<bool>,
     /// The seed of weights, noise and the order of images. [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -197,6 +203,8 @@ impl Choices {
                 warm_up: self.warm_up.unwrap_or(t.warm_up),
                 average: self.average.unwrap_or(t.average),
                 clip: self.clip.unwrap_or(t.clip),
+                weight_decay: self.weight_decay.unwrap_or(t.weight_decay),
+                join: self.join.unwrap_or(t.join),
                 fresh: t.fresh,
                 seed: self.seed.unwrap_or(t.seed),
             },
@@ -232,6 +240,8 @@ impl Meant {
             warm_up: Some(t.warm_up),
             average: Some(t.average),
             clip: Some(t.clip),
+            weight_decay: Some(t.weight_decay),
+            join: Some(t.join),
             seed: Some(t.seed),
         }
     }

@@ -96,10 +96,11 @@ fn text(result: &Value, progress: &Progress) -> String {
         }
         None => "No epoch was finished.".to_owned(),
         Some(best) => format!(
-            "Bound {:.2} ± {:.2} nats on the validation images after epoch {} of {} (training images {:.2}); {} of the \
-             latent variables are in use.",
+            "Bound {:.2} ± {:.2} nats on the validation images{} after epoch {} of {} (training images {:.2}); \
+             {} of the latent variables are in use.",
             best.valid_bound,
             best.valid_se,
+            if result["joined"] == true { ", which were learned from too," } else { "" },
             best.epoch,
             progress.epochs.len(),
             best.train_bound,

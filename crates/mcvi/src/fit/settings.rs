@@ -48,6 +48,9 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
+    /// Shrink large arrays, the weights of networks, by this times the learning rate in every iteration (Loshchilov &
+    /// Hutter, 2019).
+    pub weight_decay: f64,
     /// Average the iterates as they come. What is large is better averaged from time to time, outside.
     pub average: bool,
     /// Most iterations.
@@ -74,6 +77,7 @@ impl Default for Settings {
             transition_rate: 1.0,
             schedule: Schedule::Automatic,
             clip: 10.0,
+            weight_decay: 0.0,
             average: true,
             iterations: 100_000,
             seconds: None,
@@ -101,6 +105,10 @@ impl Settings {
         positive("rate of the transitions", self.transition_rate)?;
         positive("clipping", self.clip)?;
         positive("tolerance", self.tolerance)?;
+        if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
+            let why = format!("{} is not a number from 0 on", self.weight_decay);
+            return Err(Error::Setting { what: "weight decay", why });
+        }
         self.seconds.map_or(Ok(()), |s| positive("seconds", s))?;
         for (what, n) in [("draws", self.draws), ("iterations", self.iterations)] {
             if n == 0 {

@@ -167,7 +167,10 @@ impl Training {
         for (leaf, gradient) in leaves.iter().zip(scaled) {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
-            let p = leaf.state - scale(&scope, step, &leaf.rate);
+            let mut p = leaf.state - scale(&scope, step, &leaf.rate);
+            if settings.weight_decay > 0.0 && leaf.name != PACKED {
+                p = p - leaf.state * rates.rate * settings.weight_decay;
+            }
             program = program.update(leaf.state, p);
             if settings.average {
                 let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);

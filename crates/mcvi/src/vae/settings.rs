@@ -20,6 +20,7 @@ pub enum Decay {
 
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TrainSettings {
     /// Most epochs.
     pub epochs: usize,
@@ -43,6 +44,10 @@ pub struct TrainSettings {
     pub average: f64,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
+    /// Shrink the weights of networks by this times the learning rate in every step.
+    pub weight_decay: f64,
+    /// Learn from the validation images too. They then decide nothing: training takes all its epochs and keeps the last.
+    pub join: bool,
     /// Draw pixels anew from grey values every time.
     pub fresh: bool,
     /// The seed of weights, noise and the order of images.
@@ -63,6 +68,8 @@ impl Default for TrainSettings {
             warm_up: 10.0,
             average: 2.0,
             clip: 10.0,
+            weight_decay: 0.0,
+            join: false,
             fresh: false,
             seed: 1,
         }
@@ -77,9 +84,9 @@ impl TrainSettings {
                 return Err(Error::Setting { what, why: format!("{x} is not a positive number") });
             }
         }
-        for (what, x) in [("warm-up", self.warm_up), ("averaging", self.average)] {
+        for (what, x) in [("warm-up", self.warm_up), ("averaging", self.average), ("weight decay", self.weight_decay)] {
             if !(x >= 0.0 && x.is_finite()) {
-                return Err(Error::Setting { what, why: format!("{x} epochs cannot be") });
+                return Err(Error::Setting { what, why: format!("{x} is not a number from 0 on") });
             }
         }
         for (what, n) in [("epochs", self.epochs), ("patience", self.patience), ("early stopping", self.stop)] {
@@ -93,6 +100,10 @@ impl TrainSettings {
         if !(self.factor > 0.0 && self.factor < 1.0) {
             let why = format!("the factor by which the rate falls must lie between 0 and 1; got {}", self.factor);
             return Err(Error::Setting { what: "decay", why });
+        }
+        if self.join && self.decay == Decay::Plateau {
+            let why = "validation images that are learned from cannot say when the rate is to fall; use cosine or none";
+            return Err(Error::Setting { what: "decay", why: why.to_owned() });
         }
         if self.batch == 0 || self.batch > images {
             let why = format!("{} is not between 1 and {images}, the number of training images", self.batch);

@@ -149,6 +149,13 @@ impl Trainer {
         (train, valid, data): (&Array, &Array, &str),
         hardware: Hardware,
     ) -> Result<Self> {
+        let joined;
+        let train = if settings.join {
+            joined = stacked(train, valid, architecture)?;
+            &joined
+        } else {
+            train
+        };
         let images = architecture.count(train)?;
         settings.check(images)?;
         let deep = Deep::new(architecture.clone(), settings.seed)?;
@@ -164,6 +171,7 @@ impl Trainer {
                 rate: settings.rate,
                 transition_rate: settings.chain_rate,
                 clip: settings.clip,
+                weight_decay: settings.weight_decay,
                 average: false,
                 seed: settings.seed,
                 hardware,
@@ -334,6 +342,10 @@ impl Trainer {
     /// Lower the rate, or stop, where the validation bound no longer improves.
     fn learn_from(&mut self, report: &EpochReport) {
         let progress = &mut self.progress;
+        if self.settings.join {
+            progress.best = Some(report.epoch);
+            return;
+        }
         let best = progress.best().map_or(f64::NEG_INFINITY, |best| best.valid_bound);
         if report.valid_bound > best {
             progress.best = Some(report.epoch);
@@ -395,6 +407,13 @@ impl Trainer {
         );
         Error::Fit { why }
     }
+}
+
+/// One set of images after the other.
+fn stacked(first: &Array, second: &Array, architecture: &Architecture) -> Result<Array> {
+    let count = architecture.count(first)? + architecture.count(second)?;
+    let pixels = first.to_f64().into_iter().chain(second.to_f64()).map(|x| x as f32).collect::<Vec<_>>();
+    Ok(Array::new([count, architecture.pixels()], pixels)?)
 }
 
 /// The mean bound of some steps. Gradients leave out draws without weight; a bound does not.

@@ -118,6 +118,32 @@ fn training_ends_where_the_validation_bound_no_longer_improves() {
 }
 
 #[test]
+fn joined_validation_images_are_learned_from_and_decide_nothing() {
+    let settings = TrainSettings { join: true, stop: 1, rate: 0.05, ..brief(6) };
+    let mut joined = trainer(&small(), &settings, 2);
+    assert_eq!(joined.steps(), 60);
+    while !joined.is_over() {
+        epochs(&mut joined, 1);
+    }
+    let progress = joined.progress();
+    assert_eq!((progress.epochs.len(), progress.best), (6, Some(6)));
+}
+
+#[test]
+fn weights_that_decay_stay_smaller() {
+    let size = |weight_decay| {
+        let architecture = Architecture { hidden: 64, leapfrogs: 0, ..small() };
+        let mut trainer = trainer(&architecture, &TrainSettings { weight_decay, ..brief(4) }, 2);
+        epochs(&mut trainer, 4);
+        let weights = trainer.model().params.values("q0.layer2.hidden").unwrap();
+        weights.iter().map(|w| w * w).sum::<f64>()
+    };
+    // Steps of 1e-2, falling along half a cosine: 160 of them take away a factor of exp(−0.8) where nothing else acts.
+    let (free, decayed) = (size(0.0), size(1.0));
+    assert!(decayed < 0.5 * free, "{free} {decayed}");
+}
+
+#[test]
 fn the_rate_falls_where_the_validation_bound_stays() {
     let settings = TrainSettings { rate: 1e-12, warm_up: 0.0, decay: Decay::Plateau, patience: 2, ..brief(50) };
     let mut trainer = trainer(&small(), &settings, 1);
@@ -204,6 +230,8 @@ fn impossible_settings_are_refused() {
     says(refused(&small(), &TrainSettings { rate: f64::NAN, ..brief(1) }), "rate");
     says(refused(&small(), &TrainSettings { epochs: 0, ..brief(1) }), "epochs");
     says(refused(&small(), &TrainSettings { factor: 1.0, ..brief(1) }), "decay");
+    says(refused(&small(), &TrainSettings { weight_decay: -1.0, ..brief(1) }), "weight decay: -1");
+    says(refused(&small(), &TrainSettings { join: true, decay: Decay::Plateau, ..brief(1) }), "decay");
     says(refused(&Architecture { latent: 0, ..small() }, &brief(1)), "latent");
     says(refused(&Architecture { image: [7, 7], ..small() }, &brief(1)), "[images, 49]");
     says(refused(&Architecture { first_step: 0.0, ..small() }, &brief(1)), "step size");

@@ -56,6 +56,11 @@ impl Found {
         Some(self.results.log_p?.value? - self.results.bound?.value?)
     }
 
+    /// Whether it learned from the validation images too.
+    pub fn joined(&self) -> bool {
+        self.results.settings.join == Some(true)
+    }
+
     /// The seed of its training.
     pub fn seed(&self) -> u64 {
         self.results.settings.seed.or(self.results.seed).unwrap_or(1)
