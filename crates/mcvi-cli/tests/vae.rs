@@ -235,6 +235,33 @@ fn a_run_goes_on_only_with_what_it_was_begun_with() {
 }
 
 #[test]
+fn a_run_that_moves_to_another_device_says_so() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    succeeded(&mcvi(&train(text(&data), text(&run), "1", &[])));
+    let path = run.join("checkpoint.safetensors");
+    let mut checkpoint = Checkpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
+    assert_eq!(checkpoint.device.as_deref(), Some("cpu"));
+    checkpoint.device = Some("cuda".to_owned());
+    std::fs::write(&path, checkpoint.to_bytes().unwrap()).unwrap();
+    let resumed = mcvi(&["vae", "train", "--resume", "--out", text(&run), "--epochs", "2"]);
+    let said = String::from_utf8_lossy(&resumed.stderr);
+    assert!(resumed.status.success() && said.contains("on cuda so far and goes on on cpu"), "{said}");
+}
+
+#[test]
+fn validation_images_can_be_joined() {
+    let dir = TempDir::new().unwrap();
+    let (data, run) = (images(dir.path()), dir.path().join("run"));
+    let said = succeeded(&mcvi(&train(text(&data), text(&run), "2", &["--join"])));
+    assert!(said.contains("which were learned from too, after epoch 2 of 2"), "{said}");
+    let settings = std::fs::read_to_string(run.join("settings.toml")).unwrap();
+    assert!(settings.contains("join = true"), "{settings}");
+    let args = train(text(&data), "nowhere", "2", &["--join", "--decay", "plateau"]);
+    failed(&mcvi(&args), 2, &["decay", "cosine"]);
+}
+
+#[test]
 fn a_full_disk_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let (data, run) = (images(dir.path()), dir.path().join("run"));

@@ -30,6 +30,15 @@ impl Hardware {
         Hardware { device: Device::Cpu, threads, full_precision: false, multiprocessors: None }
     }
 
+    /// What results depend on, in words: the kind of device and the precision of its products.
+    pub fn kind(self) -> &'static str {
+        match (self.device, self.full_precision) {
+            (Device::Cpu, _) => "cpu",
+            (Device::Cuda(_), false) => "cuda",
+            (Device::Cuda(_), true) => "cuda with full precision",
+        }
+    }
+
     /// Have a program run there.
     pub(crate) fn program<'g>(self, program: ProgramBuilder<'g>) -> ProgramBuilder<'g> {
         let program = program.threads(self.threads).device(self.device);

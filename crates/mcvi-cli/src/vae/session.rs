@@ -84,7 +84,7 @@ impl Session {
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         let images = (&train, &valid, data.as_str());
-        let (checkpoint, said) = folder.checkpoint()?;
+        let (checkpoint, mut said) = folder.checkpoint()?;
         let trainer = match checkpoint {
             None => Trainer::new(&meant.architecture, &meant.training, images, hardware)?,
             Some(mut checkpoint) => {
@@ -114,6 +114,13 @@ impl Session {
                 if meant.training.epochs > checkpoint.settings.epochs && checkpoint.progress.stopped {
                     checkpoint.progress.stopped = false;
                     checkpoint.progress.waiting_since = done;
+                }
+                if let Some(device) = checkpoint.device.as_ref().filter(|device| *device != hardware.kind()) {
+                    let moved = format!(
+                        "this run was on {device} so far and goes on on {}: not bit for bit as it would have there",
+                        hardware.kind()
+                    );
+                    said = Some(said.map_or(moved.clone(), |said| format!("{said}; {moved}")));
                 }
                 checkpoint.settings = trained;
                 Trainer::resume(&checkpoint, images, hardware).map_err(|e| match e {

@@ -74,6 +74,9 @@ pub struct Checkpoint {
     pub settings: TrainSettings,
     /// Checksums of the images it is trained on and validated with.
     pub data: String,
+    /// The kind of device that made it, where it is known; see [`Hardware::kind`](crate::Hardware::kind). On another kind
+    /// training goes on, but not to the last bit.
+    pub device: Option<String>,
     /// How far it is.
     pub progress: Progress,
     /// The state of the optimiser, weights and averages included.
@@ -83,12 +86,13 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// As bytes of a file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let meta = [
+        let mut meta = vec![
             ("architecture", json(&self.architecture)),
             ("settings", json(&self.settings)),
             ("data", self.data.clone()),
             ("progress", json(&self.progress)),
         ];
+        meta.extend(self.device.clone().map(|device| ("device", device)));
         encode(CHECKPOINT, self.state.clone(), &meta)
     }
 
@@ -99,6 +103,7 @@ impl Checkpoint {
             architecture: part(&meta, "architecture", path)?,
             settings: part(&meta, "settings", path)?,
             data: meta.get("data").cloned().unwrap_or_default(),
+            device: meta.get("device").cloned(),
             progress: part(&meta, "progress", path)?,
             state,
         })

@@ -139,6 +139,7 @@ pub struct Trainer {
     progress: Progress,
     images: usize,
     data: String,
+    device: &'static str,
 }
 
 impl Trainer {
@@ -190,6 +191,7 @@ impl Trainer {
             progress: Progress::default(),
             images,
             data: data.to_owned(),
+            device: hardware.kind(),
         })
     }
 
@@ -218,6 +220,7 @@ impl Trainer {
             architecture: self.architecture.clone(),
             settings: self.settings.clone(),
             data: self.data.clone(),
+            device: Some(self.device.to_owned()),
             progress: self.progress.clone(),
             state,
         })
