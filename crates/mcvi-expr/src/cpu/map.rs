@@ -2,7 +2,7 @@
 //! each instruction a vectorised loop. Reductions are taken from the registers at the end of a chunk.
 
 use super::arena::Arena;
-use super::micro::{Micro, MicroOp, micro};
+use super::micro::{Blocks, Cheap, Micro, MicroOp, cheap_blocks, micro};
 use super::reduce::{columns, fold, reduce_run, rows};
 use super::sources::Float;
 use super::strided::{fill, gather};
@@ -28,6 +28,7 @@ struct Load<T> {
 
 struct Instruction<T> {
     run: Micro<T>,
+    cheap: Option<Cheap>,
     to: Slot,
     args: [Slot; 3],
 }
@@ -63,6 +64,7 @@ pub(super) struct MapJob<T> {
     reduces: Vec<Reduce<T>>,
     add: Micro<T>,
     max: Micro<T>,
+    blocks: Blocks,
     cost: f64,
 }
 
@@ -208,7 +210,10 @@ impl<T: Float> MapJob<T> {
                         code.last_mut().unwrap_or_else(|| unreachable!("a pair comes first"));
                     pair.args[2] = to;
                 }
-                function => code.push(Instruction { run: micro(layout.level, micro_op(function)), to, args }),
+                function => {
+                    let op = micro_op(function);
+                    code.push(Instruction { run: micro(layout.level, op), cheap: Cheap::of(op), to, args });
+                }
             }
         }
         let mut slot_of = |value: Value| match value {
@@ -254,6 +259,7 @@ impl<T: Float> MapJob<T> {
             reduces,
             add: micro(layout.level, MicroOp::Add),
             max: micro(layout.level, MicroOp::Max),
+            blocks: cheap_blocks::<T>(layout.level),
             cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }
     }
@@ -308,11 +314,15 @@ impl<T: Float> MapJob<T> {
         let size = padded * size_of::<T>();
         draft.registers(self.slots * size);
         let mut slots: Vec<Loc> = (0..self.slots).map(|i| Loc::Register(i * size)).collect();
+        let call = |draft: &mut Draft, (run, cheap): (Micro<T>, Option<Cheap>), to, args, n| match cheap {
+            Some(cheap) if n == T::LANES => draft.short((erase(run), (self.blocks, cheap)), to, args, n),
+            _ => draft.call(erase(run), to, args, n),
+        };
         for &(slot, value) in &self.constants {
             slots[slot] = draft.constant(&value.bytes(), padded);
         }
         for &(slot, from) in &self.scalars {
-            draft.call(erase(splat::<T>), slots[slot], [Loc::Memory(from.bytes); 3], padded);
+            call(draft, (splat::<T>, Some(Cheap::Splat)), slots[slot], [Loc::Memory(from.bytes); 3], padded);
         }
         for load in &self.loads {
             let from = Loc::Memory(load.from.bytes);
@@ -328,10 +338,15 @@ impl<T: Float> MapJob<T> {
             slots[store.slot] = Loc::Memory(store.to.bytes);
         }
         for i in &self.code {
-            draft.call(erase(i.run), slots[i.to], i.args.map(|slot| slots[slot]), padded);
+            call(draft, (i.run, i.cheap), slots[i.to], i.args.map(|slot| slots[slot]), padded);
         }
         for store in self.stores.iter().filter(|s| !(s.direct && (s.roomy || n == padded))) {
-            draft.call(erase(copy::<T>), Loc::Memory(store.to.bytes), [slots[store.slot]; 3], n);
+            let (to, from) = (Loc::Memory(store.to.bytes), [slots[store.slot]; 3]);
+            if n == 1 {
+                draft.short((erase(copy::<T>), (self.blocks, Cheap::First)), to, from, n);
+            } else {
+                draft.call(erase(copy::<T>), to, from, n);
+            }
         }
         for r in &self.reduces {
             let run = match (r.over, r.how) {

@@ -5,6 +5,7 @@
 //! operand becomes an offset in the arena, and a step merely makes the calls.
 
 use super::Ctx;
+use super::micro::{Blocks, Cheap, OneBlock};
 use super::strided::gather;
 use std::collections::HashMap;
 
@@ -27,6 +28,16 @@ struct Call<L> {
     to: L,
     args: [L; 3],
     n: usize,
+    /// What does the same, if it is a cheap operation on one block.
+    short: Option<(Blocks, Cheap)>,
+}
+
+impl Call<usize> {
+    fn block(&self, op: Cheap) -> Option<OneBlock> {
+        let at = |bytes: usize| u32::try_from(bytes).ok();
+        let [a, b, c] = self.args.map(at);
+        Some(OneBlock { op, to: at(self.to)?, args: [a?, b?, c?] })
+    }
 }
 
 type GatherRun = unsafe fn(*mut u8, *const u8, &[usize], &[isize], usize);
@@ -43,6 +54,8 @@ struct Gather<L> {
 
 enum Step<L> {
     Call(Call<L>),
+    /// Calls on one block each, made without calling.
+    Blocks(Blocks, Vec<OneBlock>),
     Gather(Gather<L>),
     /// A job of the program that is not small.
     Job(usize),
@@ -74,7 +87,12 @@ impl Draft {
     }
 
     pub fn call(&mut self, run: Run, to: Loc, args: [Loc; 3], n: usize) {
-        self.steps.push(Step::Call(Call { run, to, args, n }));
+        self.steps.push(Step::Call(Call { run, to, args, n, short: None }));
+    }
+
+    /// A call that is a cheap operation on one block.
+    pub fn short(&mut self, (run, short): (Run, (Blocks, Cheap)), to: Loc, args: [Loc; 3], n: usize) {
+        self.steps.push(Step::Call(Call { run, to, args, n, short: Some(short) }));
     }
 
     pub fn gather<T: Copy>(&mut self, to: Loc, from: Loc, dims: &[usize], strides: &[isize], n: usize) {
@@ -105,7 +123,10 @@ pub(super) fn finish(drafts: Vec<Draft>, start: usize) -> (Vec<Tape>, Vec<u8>, u
             Loc::Constant(at) => own + at,
         };
         let steps = draft.steps.into_iter().map(|step| match step {
-            Step::Call(c) => Step::Call(Call { run: c.run, to: place(c.to), args: c.args.map(place), n: c.n }),
+            Step::Call(Call { run, to, args, n, short }) => {
+                Step::Call(Call { run, to: place(to), args: args.map(place), n, short })
+            }
+            Step::Blocks(run, blocks) => Step::Blocks(run, blocks),
             Step::Gather(g) => Step::Gather(Gather {
                 run: g.run,
                 to: place(g.to),
@@ -116,10 +137,30 @@ pub(super) fn finish(drafts: Vec<Draft>, start: usize) -> (Vec<Tape>, Vec<u8>, u
             }),
             Step::Job(j) => Step::Job(j),
         });
-        tapes.push(Tape(steps.collect()));
+        tapes.push(Tape(joined(steps)));
         constants.extend(draft.constants);
     }
     (tapes, constants, bytes)
+}
+
+/// Cheap operations that follow each other become one step.
+fn joined(steps: impl Iterator<Item = Step<usize>>) -> Vec<Step<usize>> {
+    let mut all: Vec<Step<usize>> = vec![];
+    for step in steps {
+        let block = match &step {
+            Step::Call(call) => call.short.and_then(|(run, op)| Some((run, call.block(op)?))),
+            _ => None,
+        };
+        match (block, all.last_mut()) {
+            // All kernels of a program are of one level; those of another element type have another function.
+            (Some((run, block)), Some(Step::Blocks(same, blocks))) if std::ptr::fn_addr_eq(run, *same) => {
+                blocks.push(block);
+            }
+            (Some((run, block)), _) => all.push(Step::Blocks(run, vec![block])),
+            (None, _) => all.push(step),
+        }
+    }
+    all
 }
 
 /// A list of calls with every operand in its place.
@@ -137,6 +178,8 @@ impl Tape {
                 // SAFETY: `finish` placed every operand inside the arena; the kernel that wrote the call vouches for
                 // types and lengths.
                 Step::Call(c) => unsafe { (c.run)(at(c.to), at(c.args[0]), at(c.args[1]), at(c.args[2]), c.n) },
+                // SAFETY: as above.
+                Step::Blocks(run, blocks) => unsafe { run(ctx.base, blocks) },
                 // SAFETY: as above.
                 Step::Gather(g) => unsafe { (g.run)(at(g.to), at(g.from), &g.dims, &g.strides, g.n) },
                 Step::Job(j) => job(*j),

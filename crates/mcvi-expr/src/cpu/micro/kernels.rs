@@ -71,7 +71,7 @@ struct Light<L>(L);
 /// # Safety
 /// As for [`Micro`]; n a multiple of `N`.
 #[inline(always)]
-unsafe fn light<T: Real, L: Lane<T>, const F: bool, const N: usize>(
+pub(super) unsafe fn light<T: Real, L: Lane<T>, const F: bool, const N: usize>(
     dst: *mut T,
     a: *const T,
     b: *const T,

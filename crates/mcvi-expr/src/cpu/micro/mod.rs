@@ -3,6 +3,7 @@
 //! At one level an element's result depends on its operands alone, not on its place or its
 //! neighbours; between levels results may differ in the last bits (fused multiply-add or not).
 
+mod cheap;
 mod elementary;
 mod gamma;
 mod kernels;
@@ -19,6 +20,7 @@ mod tests;
 #[cfg(test)]
 mod tests_edges;
 
+pub use cheap::{Blocks, Cheap, OneBlock, cheap_blocks};
 pub use kernels::{Micro, micro};
 pub use real::Real;
 
