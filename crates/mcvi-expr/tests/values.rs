@@ -205,12 +205,18 @@ fn convolutions_agree_with_a_naive_loop() {
         (1, 2, 2, 7, 9, 3, 2, (0, 1)),
         (9, 2, 3, 6, 5, 3, 1, (1, 0)),
         (1, 1, 1, 5, 5, 5, 1, (0, 0)),
+        (10, 17, 3, 6, 7, 3, 2, (1, 1)),
+        (2, 3, 17, 9, 4, 2, 3, (0, 0)),
+        (1, 16, 1, 12, 12, 5, 1, (2, 2)),
+        (2, 2, 3, 5, 5, 1, 2, (0, 0)),
+        (1, 2, 2, 3, 3, 3, 1, (2, 1)),
     ] {
         let (x, k) = (irregular(n * c * h * w, 1), irregular(o * c * f * f, 2));
         let out = |extent: usize| (extent + before + after - f) / stride + 1;
         let (oh, ow) = (out(h), out(w));
-        let mut want = vec![];
-        for place in 0..n * o * oh * ow {
+        let weights = irregular(n * o * oh * ow, 3);
+        let (mut want, mut images, mut filters) = (vec![], vec![0.0; x.len()], vec![0.0; k.len()]);
+        for (place, weight) in weights.iter().enumerate() {
             let (image, filter, i, j) = (place / (o * oh * ow), place / (oh * ow) % o, place / ow % oh, place % ow);
             let mut sum = 0.0;
             for ch in 0..c {
@@ -219,15 +225,26 @@ fn convolutions_agree_with_a_naive_loop() {
                         let (row, col) =
                             ((i * stride + di).wrapping_sub(before), (j * stride + dj).wrapping_sub(before));
                         if row < h && col < w {
-                            sum += x[((image * c + ch) * h + row) * w + col] * k[((filter * c + ch) * f + di) * f + dj];
+                            let (pixel, element) =
+                                (((image * c + ch) * h + row) * w + col, ((filter * c + ch) * f + di) * f + dj);
+                            sum += x[pixel] * k[element];
+                            images[pixel] += weight * k[element];
+                            filters[element] += weight * x[pixel];
                         }
                     }
                 }
             }
             want.push(sum);
         }
-        let inputs = [array([n, c, h, w], x), array([o, c, f, f], k)];
+        let inputs = [array([n, c, h, w], x), array([o, c, f, f], k), array([n, o, oh, ow], weights)];
         assert_close(&value(&inputs, |x| x[0].conv2d(x[1], stride, (before, after))), &want, 1e-12);
+        for (which, want) in [(0, images), (1, filters)] {
+            let gradient = value(&inputs, |x| {
+                let sum = (x[0].conv2d(x[1], stride, (before, after)) * x[2]).sum_all();
+                grad(sum, &[x[which]]).unwrap()[0]
+            });
+            assert_close(&gradient, &want, 1e-12);
+        }
     }
 }
 

@@ -5,15 +5,16 @@
 //! not depend on the number of threads.
 
 mod arena;
+mod conv;
 mod copy;
 mod gemm;
-mod images;
 mod indexing;
 mod linalg;
 mod map;
 pub(crate) mod micro;
 mod product;
 mod reduce;
+mod resize;
 mod sources;
 mod strided;
 mod tape;
@@ -470,8 +471,8 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
             Kernel::CumSum { .. } => linalg::cumsum::<T>(kernel, layout),
             Kernel::Cholesky { .. } => linalg::cholesky::<T>(kernel, layout),
             Kernel::TriSolve { .. } => linalg::solve::<T>(kernel, layout),
-            Kernel::Conv(c) => images::conv::<T>(c, layout),
-            Kernel::Resize { .. } => images::resize::<T>(kernel, layout),
+            Kernel::Conv(c) => conv::job::<T>(c, layout),
+            Kernel::Resize { .. } => resize::job::<T>(kernel, layout),
             Kernel::Index { .. } => indexing::job::<T>(kernel, layout),
             Kernel::Noise { draw, stream, len, to, .. } => {
                 sources::noise::<T>(*draw, *stream, *len, layout.at(*to), layout.level)
