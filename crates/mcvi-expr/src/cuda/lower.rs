@@ -16,6 +16,8 @@ pub(super) struct Task {
     pub tiles: usize,
     /// Rough nanoseconds a tile takes.
     pub cost: f64,
+    /// Bytes of shared memory a tile needs, `REDUCTION` at least.
+    pub shared: usize,
     pub level: usize,
 }
 
@@ -26,8 +28,18 @@ pub(super) enum Precision {
     Full,
 }
 
-/// Bytes of shared memory the functions use: partial sums of the largest tile.
-pub(super) const SHARED: usize = 4 * 64 * 68 * 4;
+/// Bytes of shared memory that reductions within a block use: a number for every thread.
+pub(super) const REDUCTION: usize = THREADS * 8;
+
+/// Bytes of shared memory a tile of a product leaves its partial sums in.
+fn left_over((high, wide): (usize, usize), slices: usize, dtype: DType) -> usize {
+    slices * high * (wide + 4) * dtype.bytes()
+}
+
+/// The same for a tile of 32 by 32, which may also fetch through shared memory.
+fn small_tile(fast: bool, dtype: DType) -> usize {
+    if fast { left_over((32, 32), 8, dtype) } else { 2 * 32 * 33 * dtype.bytes() }
+}
 
 /// Where the buffers of a plan lie on the device.
 pub(super) struct Layout<'a> {
@@ -102,7 +114,7 @@ impl Functions {
 pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
-        Some(Task { function: functions.get(body), words, tiles, cost, level: step.level })
+        Some(Task { function: functions.get(body), words, tiles, cost, shared: REDUCTION, level: step.level })
     };
     let n = |x: usize| x as u64;
     let kernel = match &step.work {
@@ -274,7 +286,13 @@ fn product(
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
     tail.write(&mut body, &call, (high, wide), &slices);
-    Task { function: functions.get(body), words, tiles: down * across * items, cost, level }
+    let shared = match (fast, high) {
+        (true, 16) => left_over((16, 32), 16, m.dtype),
+        (true, 64) => left_over((64, 64), 4, m.dtype),
+        _ => small_tile(fast, m.dtype),
+    };
+    let shared = shared.max(REDUCTION);
+    Task { function: functions.get(body), words, tiles: down * across * items, cost, shared, level }
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.
@@ -316,5 +334,7 @@ fn conv(c: &Conv, level: usize, layout: &Layout<'_>, precision: Precision, funct
     let body = format!("conv_{part}<{t}, {fast}, {name}>(a, tile);\n");
     let words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
     let cost = 700.0 + depth.div_ceil(32) as f64 * 400.0;
-    Task { function: functions.get(body), words, tiles: rows.div_ceil(32) * columns.div_ceil(32) * copies, cost, level }
+    let tiles = rows.div_ceil(32) * columns.div_ceil(32) * copies;
+    let shared = small_tile(fast, c.dtype).max(REDUCTION);
+    Task { function: functions.get(body), words, tiles, cost, shared, level }
 }

@@ -90,7 +90,8 @@ impl Executor {
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
         let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), precision);
         let mut gpu = gpu;
-        gpu.load(&lowered.functions)?;
+        let shared = lowered.tasks.iter().map(|t| t.shared).max().unwrap_or(0);
+        gpu.load(&lowered.functions, shared)?;
         let blocks = options.multiprocessors.unwrap_or(usize::MAX).clamp(1, gpu.multiprocessors());
         let fallible = lowered.checks || !lowered.externals.is_empty();
         let state_bytes: usize =
@@ -241,7 +242,7 @@ impl Executor {
         let mut transfer = |to: u64, from: u64, bytes: usize, kind: u64, level: usize| {
             let words = vec![to, from, (bytes / 4) as u64, kind];
             let tiles = (bytes / 4).div_ceil(1024);
-            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 500.0, level });
+            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 500.0, shared: 0, level });
         };
         if let Some(backup) = &self.backup {
             let mut at = backup.address();

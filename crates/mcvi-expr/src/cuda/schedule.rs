@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn every_tile_is_on_one_list_and_levels_are_in_order() {
-        let task = |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, level };
+        let task =
+            |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, shared: 0, level };
         let tasks = [task(5, 7, 100.0), task(2, 3, 10.0), task(5, 2, 1000.0)];
         let lists = lists(&tasks, 4);
         assert_eq!((lists.levels, lists.items.len(), lists.last_blocks), (2, 12, 4));
