@@ -259,6 +259,95 @@ fn images_agree() {
     });
 }
 
+/// Every part of a convolution, with work that follows it.
+fn convolution<'g>(g: &'g Graph, t: DType, case: Case) -> Outputs<'g> {
+    let Case { n, c, h, w, o, fh, fw, stride, padding } = case;
+    let (x, f) = (literal(g, t, &[n, c, h, w], 1), literal(g, t, &[o, c, fh, fw], 2));
+    let y = x.conv2d(f, stride, padding);
+    let dims = y.shape().dims().to_vec();
+    let (oh, ow) = (dims[2], dims[3]);
+    let ct = literal(g, t, &[n, o, oh, ow], 3);
+    let d = grad((y * ct).sum_all(), &[x, f]).unwrap();
+    let size = 1.0 / ((c * fh * fw) as f64).sqrt();
+    let bias = literal(g, t, &[o, 1, 1], 4);
+    let mut out: Outputs<'g> = vec![
+        ("output".to_owned(), y),
+        ("images".to_owned(), d[0]),
+        ("filters".to_owned(), d[1]),
+        ("layer".to_owned(), (y * size + bias).softplus()),
+        ("slope".to_owned(), d[0] * x.sigmoid()),
+        // Elements of the result in another order.
+        ("turned".to_owned(), (y.permute(&[0, 3, 1, 2]) * size).tanh()),
+        ("resized".to_owned(), x.upsample(2 * h - 1, w + 1).conv2d(f, stride, padding).square()),
+        ("turned twice".to_owned(), (y * size).tanh().permute(&[0, 2, 3, 1]).reshape([n, oh, ow * o]).square()),
+    ];
+    if o % 2 == 0 {
+        let four = (y * size + bias).softplus().reshape([n, 2, o / 2, oh, ow]);
+        out.push(("shuffled".to_owned(), four.permute(&[0, 2, 3, 1, 4]).reshape([n, o / 2, 2 * oh, ow])));
+    }
+    let up = x.upsample(h + 2, 2 * w).conv2d(f, stride, padding);
+    let d = grad((up * size).tanh().sum_all(), &[x, f]).unwrap();
+    out.extend([("resized, images".to_owned(), d[0] * x), ("resized, filters".to_owned(), d[1])]);
+    // The derivative of a gradient has the same parts again.
+    let second = grad((y * size).tanh().sum_all(), &[x]).unwrap()[0].square().sum_all();
+    let d = grad(second, &[x, f]).unwrap();
+    out.extend([("second, images".to_owned(), d[0]), ("second, filters".to_owned(), d[1])]);
+    out
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    n: usize,
+    c: usize,
+    h: usize,
+    w: usize,
+    o: usize,
+    fh: usize,
+    fw: usize,
+    stride: usize,
+    padding: (usize, usize),
+}
+
+#[test]
+fn convolutions_agree() {
+    let case = |n, c, [h, w]: [usize; 2], o, [fh, fw]: [usize; 2], stride, padding| Case {
+        n,
+        c,
+        h,
+        w,
+        o,
+        fh,
+        fw,
+        stride,
+        padding,
+    };
+    let cases = [
+        // Those of the auto-encoder.
+        case(100, 1, [28, 28], 16, [5, 5], 2, (2, 2)),
+        case(3, 16, [14, 14], 32, [5, 5], 2, (2, 2)),
+        case(100, 32, [7, 7], 32, [5, 5], 2, (2, 2)),
+        case(100, 32, [7, 7], 32, [5, 5], 1, (2, 2)),
+        case(100, 32, [7, 7], 64, [3, 3], 1, (1, 1)),
+        case(3, 16, [14, 14], 4, [3, 3], 1, (1, 1)),
+        case(1, 32, [14, 14], 16, [5, 5], 1, (2, 2)),
+        case(3, 16, [28, 28], 1, [5, 5], 1, (2, 2)),
+        // Odd ones.
+        case(1, 1, [1, 1], 1, [1, 1], 1, (0, 0)),
+        case(3, 3, [9, 5], 5, [4, 2], 3, (0, 1)),
+        case(1, 5, [6, 11], 7, [3, 5], 2, (2, 0)),
+        case(130, 9, [5, 4], 20, [2, 3], 1, (1, 0)),
+        // Too large for tiles of whole images.
+        case(2, 24, [40, 40], 130, [3, 3], 1, (1, 1)),
+        case(1, 200, [6, 6], 70, [5, 5], 1, (2, 2)),
+    ];
+    // Most of the time is NVRTC's.
+    std::thread::scope(|all| {
+        for case in cases {
+            all.spawn(move || everywhere(&format!("{case:?}"), 1e-12, 1e-5, 4e-3, |g, t| convolution(g, t, case)));
+        }
+    });
+}
+
 #[test]
 fn indexing_agrees() {
     everywhere("indexing", 1e-14, 1e-6, 0.0, |g, t| {
@@ -387,6 +476,28 @@ fn a_run_repeats_itself_on_any_number_of_multiprocessors() {
     let first = run(1000);
     assert_eq!(first, run(1000));
     assert_eq!(first, run(5));
+    assert_eq!(first, run(1));
+}
+
+#[test]
+fn convolutions_repeat_themselves_on_any_number_of_multiprocessors() {
+    let Some(device) = gpu() else { return };
+    let run = |count: usize| {
+        let g = Graph::new();
+        let f = g.state("f", array([20, 3, 5, 5], irregular(1500, 1)).cast(DType::F32));
+        let x = g.normal(1, DType::F32, [50, 3, 12, 12]);
+        let y = (x.conv2d(f, 2, (2, 2)) * 0.1).softplus();
+        let loss = y.upsample(11, 11).square().mean_all();
+        let slope = grad(loss, &[x]).unwrap()[0].square().mean_all();
+        let d = grad(loss + slope, &[f]).unwrap()[0];
+        let builder = g.program().output("loss", loss).update(f, f - d * 0.1).device(device).multiprocessors(count);
+        let mut program = builder.compile().unwrap();
+        let losses = program.execute(&Run::steps(100).record("loss")).unwrap();
+        (losses, program.states())
+    };
+    let first = run(1000);
+    assert_eq!(first, run(1000));
+    assert_eq!(first, run(7));
     assert_eq!(first, run(1));
 }
 

@@ -67,16 +67,16 @@ fn call(ops: &[MapOp], op: &MapOp, args: &[String]) -> String {
     format!("f_{name}({})", args.join(", "))
 }
 
-/// Offset of element `i` of a strided array, as an expression.
-fn offset(s: &Strided) -> String {
+/// Offset of the element of a strided array whose number is the variable `i`, as an expression.
+fn offset(s: &Strided, i: &str) -> String {
     if s.is_contiguous() {
-        return "i".to_owned();
+        return i.to_owned();
     }
     let mut inner = 1usize;
     let mut terms = vec![];
     for (axis, (&d, &stride)) in s.dims.iter().zip(&s.strides).enumerate().rev() {
         if stride != 0 {
-            let index = if inner == 1 { "i".to_owned() } else { format!("i / {inner}") };
+            let index = if inner == 1 { i.to_owned() } else { format!("{i} / {inner}") };
             let index = if axis == 0 { index } else { format!("{index} % {d}") };
             terms.push(if stride == 1 { format!("({index})") } else { format!("({index}) * {stride}ll") });
         }
@@ -98,14 +98,44 @@ struct Pieces {
     places: Vec<Place>,
 }
 
-/// The text of a map whose arguments start at word `first`; the load `given`, if any, is the variable `v`.
-fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
+/// The name of a value of a map whose names start with `x`.
+fn value_name(dtype: DType, x: &str, v: &Value) -> String {
+    match v {
+        Value::Load(i) => format!("{x}l{i}"),
+        Value::Op(i) => format!("{x}o{i}"),
+        Value::Const(c) => constant(dtype, *c),
+    }
+}
+
+/// The number of the element of a strided array that lies at offset `i`, as an expression, if it has every offset once.
+pub(super) fn inverse(s: &Strided, total: usize, i: &str) -> Option<String> {
+    let mut axes: Vec<(usize, usize, usize)> = vec![];
+    let mut inner = 1usize;
+    for (&d, &stride) in s.dims.iter().zip(&s.strides).rev() {
+        axes.push((usize::try_from(stride).ok()?, d, inner));
+        inner *= d;
+    }
+    axes.sort_unstable();
+    let mut next = 1;
+    for &(stride, d, _) in &axes {
+        if stride != next {
+            return None;
+        }
+        next *= d;
+    }
+    let part = |&(stride, d, inner): &(usize, usize, usize)| format!("{i} / {stride} % {d} * {inner}");
+    (next == total && inner == total).then(|| axes.iter().map(part).collect::<Vec<_>>().join(" + "))
+}
+
+/// The text of a map whose arguments start at word `first`; the load `given`, if any, is the variable named there; `i` is the
+/// name of the variable with the element's number.
+fn pieces(map: &Map, first: usize, given: Option<(usize, &str)>, x: &str, i: &str) -> Pieces {
     let t = type_name(map.dtype);
     let mut p =
         Pieces { before: String::new(), loads: vec![], element: String::new(), reduced: vec![], places: vec![] };
     for (n, load) in map.loads.iter().enumerate() {
-        if given == Some(n) {
-            let _ = writeln!(p.element, "const {t} {x}l{n} = v;");
+        if let Some((_, value)) = given.filter(|g| g.0 == n) {
+            let _ = writeln!(p.element, "const {t} {x}l{n} = {value};");
             continue;
         }
         let word = first + p.places.len();
@@ -114,14 +144,10 @@ fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
             let _ = writeln!(p.before, "const {t} {x}l{n} = *at<{t}>(a, {word});");
         } else {
             let _ = writeln!(p.before, "{t}* const {x}p{n} = at<{t}>(a, {word});");
-            p.loads.push((format!("{x}l{n}"), format!("{x}p{n}[{}]", offset(load))));
+            p.loads.push((format!("{x}l{n}"), format!("{x}p{n}[{}]", offset(load, i))));
         }
     }
-    let name = |v: &Value| match v {
-        Value::Load(i) => format!("{x}l{i}"),
-        Value::Op(i) => format!("{x}o{i}"),
-        Value::Const(c) => constant(map.dtype, *c),
-    };
+    let name = |v: &Value| value_name(map.dtype, x, v);
     for (n, op) in map.ops.iter().enumerate() {
         let of = match (op.function, op.args.first()) {
             // What a second result is made of is what its pair is made of.
@@ -135,7 +161,7 @@ fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
         let word = first + p.places.len();
         p.places.push(store.to);
         let _ = writeln!(p.before, "{t}* const {x}s{n} = at<{t}>(a, {word});");
-        let _ = writeln!(p.element, "{x}s{n}[i] = {};", name(&store.value));
+        let _ = writeln!(p.element, "{x}s{n}[{i}] = {};", name(&store.value));
     }
     for (n, r) in map.reduces.iter().enumerate() {
         let word = first + p.places.len();
@@ -188,7 +214,7 @@ impl Ahead<'_> {
 
 /// A map as a function of its own. It has reductions of one kind at most.
 pub(super) fn map(map: &Map) -> Code {
-    let Pieces { before, loads, element, reduced, places } = pieces(map, 0, None, "");
+    let Pieces { before, loads, element, reduced, places } = pieces(map, 0, None, "", "i");
     let t = type_name(map.dtype);
     let index = if map.total > i32::MAX as usize / 2 { "i64" } else { "int" };
     let (total, row) = (map.total, map.row.max(1));
@@ -275,14 +301,17 @@ pub(super) fn map(map: &Map) -> Code {
 pub(super) struct Tail {
     t: &'static str,
     before: String,
+    /// Numbers of an element in maps that take them in another order.
+    numbers: String,
     loads: Vec<(String, String)>,
     element: String,
-    maps: usize,
+    /// For each map, the variable that holds its number of an element.
+    maps: Vec<String>,
 }
 
 impl Tail {
     pub fn new(t: &'static str) -> Self {
-        Tail { t, before: String::new(), loads: vec![], element: String::new(), maps: 0 }
+        Tail { t, before: String::new(), numbers: String::new(), loads: vec![], element: String::new(), maps: vec![] }
     }
 
     fn target(&mut self) {
@@ -307,8 +336,20 @@ impl Tail {
 
     /// Go on with a map, whose arguments start at word `first`; returns the places of those.
     pub fn map(&mut self, e: &Epilogue, first: usize) -> Vec<Place> {
-        let p = pieces(&e.map, first, Some(e.load), &format!("m{}", self.maps));
-        self.maps += 1;
+        let x = format!("m{}", self.maps.len());
+        // What is given, and the variable that holds its number.
+        let (value, mut i) = match &e.of {
+            None => ("v".to_owned(), "i".to_owned()),
+            Some((n, value)) => (value_name(e.map.dtype, &format!("m{n}"), value), self.maps[*n].clone()),
+        };
+        let given = &e.map.loads[e.load];
+        if !given.is_contiguous() {
+            let number = inverse(given, e.map.total, &i).unwrap_or_else(|| unreachable!("joined in some order"));
+            i = format!("{x}i");
+            let _ = writeln!(self.numbers, "const int {i} = {number};");
+        }
+        let p = pieces(&e.map, first, Some((e.load, &value)), &x, &i);
+        self.maps.push(i);
         self.before.push_str(&p.before);
         self.loads.extend(p.loads);
         self.element.push_str(&p.element);
@@ -351,5 +392,30 @@ impl Tail {
                 round("w", &compute)
             );
         }
+    }
+
+    /// The text for a tile of `count` neighbours of `total` elements, after the `call` that computes it: `value` is element `e`.
+    pub fn run(&self, body: &mut String, call: &str, count: usize, total: usize, value: &str) {
+        let t = self.t;
+        let room = AHEAD / if t == "double" { 2 } else { 1 } / self.loads.len().max(1);
+        let held = count.div_ceil(THREADS).min(room.max(1));
+        let arrays: String = self.loads.iter().map(|(name, _)| format!("{t} {name}_[{held}];\n")).collect();
+        let reads: String = self.loads.iter().map(|(name, from)| format!("{name}_[u] = {from};\n")).collect();
+        let taken: String = self.loads.iter().map(|(name, _)| format!("const {t} {name} = {name}_[u];\n")).collect();
+        let round = |inner: String| {
+            format!(
+                "#pragma unroll\nfor (int u = 0; u < {held}; u++) {{\nconst int e = first + u * THREADS, i = tile * {count} + e;\n\
+                 if (e < {count} && i < {total}) {{\n{}{inner}}}\n}}\n",
+                self.numbers
+            )
+        };
+        let reading = if self.loads.is_empty() { String::new() } else { round(reads) };
+        let _ = write!(
+            body,
+            "{}{call}#pragma unroll 1\nfor (int first = threadIdx.x; first < {count}; first += {held} * THREADS) {{\n\
+             {arrays}{reading}{}}}\n",
+            self.before,
+            round(format!("{t} v = {value};\n{taken}{}", self.element))
+        );
     }
 }

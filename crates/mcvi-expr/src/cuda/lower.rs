@@ -1,9 +1,10 @@
 //! From work to tasks: the function that computes each, its arguments, and how it is cut into tiles.
 
-use super::code::{self, THREADS, WARPS, type_name};
+use super::code::{self, SPREAD, THREADS, WARPS, type_name};
+use super::conv;
 use super::fuse::{Epilogue, Step, Work};
 use crate::ops::{Draw, Reduction};
-use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel, MatMul, Place, Plan, Strided};
+use crate::plan::{Kernel, MatMul, Place, Plan, Strided};
 use crate::shape::DType;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -28,6 +29,9 @@ pub(super) enum Precision {
     Full,
 }
 
+/// Words a tile of a transfer moves (`MOVED` of kernels.cu).
+pub(super) const MOVED: usize = 8192;
+
 /// Bytes of shared memory that reductions within a block use: a number for every thread.
 pub(super) const REDUCTION: usize = THREADS * 8;
 
@@ -46,6 +50,8 @@ pub(super) struct Layout<'a> {
     pub plan: &'a Plan,
     pub base: u64,
     pub offsets: &'a [usize],
+    /// Bytes of shared memory a block may have.
+    pub shared: usize,
 }
 
 impl Layout<'_> {
@@ -65,7 +71,7 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    fn get(&mut self, body: String) -> u32 {
+    pub fn get(&mut self, body: String) -> u32 {
         if let Some(&id) = self.known.get(&body) {
             return id;
         }
@@ -73,6 +79,13 @@ impl Functions {
         self.texts.push(body.clone());
         self.known.insert(body, id);
         id
+    }
+
+    /// Have a structure defined before the functions.
+    pub fn structure(&mut self, text: &str) {
+        if !self.structures.contains(text) {
+            self.structures.push_str(text);
+        }
     }
 
     /// Words per row moved into an input or out of an output, or kept in case a step fails.
@@ -88,6 +101,7 @@ impl Functions {
             include_str!("source/noise.cu"),
             include_str!("source/gamma.cu"),
             include_str!("source/product.cu"),
+            include_str!("source/conv.cu"),
             include_str!("source/kernels.cu"),
         ] {
             out.push_str(part);
@@ -126,6 +140,9 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
         Work::Product { product, epilogues, keep } => {
             return Some(self::product(product, epilogues, *keep, step.level, layout, precision, functions));
         }
+        Work::Conv { conv, small, epilogues, keep } => {
+            return Some(conv::task(conv, *small, (epilogues, *keep), step.level, layout, precision, functions));
+        }
     };
     match kernel {
         Kernel::Map(m) => {
@@ -136,8 +153,10 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
         }
         Kernel::Combine { how, dtype, parts, len, from, to } => {
             let how = if *how == Reduction::Sum { "Sum" } else { "Max" };
-            let body = format!("combine<{how}, {}>(a, tile);\n", type_name(*dtype));
-            lower(body, vec![at(*to), at(*from), n(*parts), n(*len)], len.div_ceil(32), 400.0 + 10.0 * *parts as f64)
+            let wide = len.div_ceil(SPREAD).next_power_of_two().clamp(32, THREADS);
+            let body = format!("combine<{how}, {}, {wide}>(a, tile);\n", type_name(*dtype));
+            let cost = 400.0 + 50.0 * parts.div_ceil(THREADS / wide) as f64;
+            lower(body, vec![at(*to), at(*from), n(*parts), n(*len)], len.div_ceil(wide), cost)
         }
         Kernel::Copy { from_type, to_type, from, to, .. } => {
             let body = format!("copy<{}, {}>(a, tile);\n", type_name(*from_type), type_name(*to_type));
@@ -165,7 +184,6 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let words = vec![at(*to), at(*a), at(*b), n(*size), n(*cols), transposed, backwards, n(groups)];
             lower(body, words, batch * groups, 300.0 + *size as f64 * 800.0)
         }
-        Kernel::Conv(c) => Some(conv(c, step.level, layout, precision, functions)),
         Kernel::Resize { dtype, planes, small, large, up, from, to } => {
             let body = format!("resize<{}, {up}>(a, tile);\n", type_name(*dtype));
             let mut words = vec![at(*to), at(*from), n(*planes)];
@@ -186,7 +204,7 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             lower(body, vec![at(*to), n(*len), u64::from(*stream)], len.div_ceil(per * THREADS), 700.0)
         }
         Kernel::External { .. } => None,
-        Kernel::MatMul(_) => unreachable!("products have a form of their own"),
+        Kernel::MatMul(_) | Kernel::Conv(_) => unreachable!("products have a form of their own"),
     }
 }
 
@@ -309,32 +327,4 @@ pub(super) fn tables(step: &Step) -> Vec<Vec<u64>> {
 /// The word that holds the address of the table of a term.
 pub(super) fn table_word(term: usize) -> usize {
     7 + 8 * term + 7
-}
-
-fn conv(c: &Conv, level: usize, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Task {
-    let t = type_name(c.dtype);
-    let fast = c.dtype == DType::F32 && precision == Precision::Tf32;
-    let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
-    let (pixels, inner) = (oh * ow, ch * fh * fw);
-    let name = format!("Conv_{n}_{ch}_{h}_{w}_{o}_{fh}_{fw}_{oh}_{ow}_{}_{}", c.window.stride, c.window.before);
-    let structure = format!(
-        "struct {name} {{ enum {{ N = {n}, C = {ch}, H = {h}, W = {w}, O = {o}, FH = {fh}, FW = {fw}, OH = {oh}, OW = {ow}, \
-         P = {pixels}, K = {inner}, STEP = {}, BEFORE = {}, PART = {IMAGES_PER_TILE} }}; }};\n",
-        c.window.stride, c.window.before
-    );
-    if !functions.structures.contains(&structure) {
-        functions.structures.push_str(&structure);
-    }
-    let parts = n.div_ceil(IMAGES_PER_TILE);
-    let (part, rows, columns, copies, depth) = match c.part {
-        ConvPart::Output => ("output", o, n * pixels, 1, inner),
-        ConvPart::Input => ("input", ch, n * h * w, 1, o * fh * fw),
-        ConvPart::Weight => ("weight", o, inner, parts, n.min(IMAGES_PER_TILE) * pixels),
-    };
-    let body = format!("conv_{part}<{t}, {fast}, {name}>(a, tile);\n");
-    let words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
-    let cost = 700.0 + depth.div_ceil(32) as f64 * 400.0;
-    let tiles = rows.div_ceil(32) * columns.div_ceil(32) * copies;
-    let shared = small_tile(fast, c.dtype).max(REDUCTION);
-    Task { function: functions.get(body), words, tiles, cost, shared, level }
 }

@@ -1,6 +1,6 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
-use super::fuse::{self, Step, Work};
+use super::fuse::{self, Epilogue, Step, Work};
 use super::lower::{self, Functions, Layout, Precision, Task};
 use crate::plan::{Kernel, Life, Plan, place};
 
@@ -57,9 +57,16 @@ pub(super) struct Lowered {
     pub checks: bool,
 }
 
-/// Functions and arguments, for buffers from `base` on and tables at `tables`.
-pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precision: Precision) -> Lowered {
-    let layout = Layout { plan, base, offsets: &shaped.offsets };
+/// Functions and arguments, for buffers from `base` on, tables at `tables` and blocks with so much shared memory.
+pub(super) fn lower(
+    plan: &Plan,
+    shaped: &Shaped,
+    base: u64,
+    tables: u64,
+    shared: usize,
+    precision: Precision,
+) -> Lowered {
+    let layout = Layout { plan, base, offsets: &shaped.offsets, shared };
     let mut functions = Functions::default();
     let transfer = functions.transfer();
     let (mut tasks, mut externals, mut at) = (vec![], vec![], tables);
@@ -79,11 +86,25 @@ pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precis
     Lowered { tasks, externals, functions, transfer, checks }
 }
 
+/// Bytes of shared memory a block has where nobody says: those of an H100.
+const SHARED: usize = 223 << 10;
+
 /// The source for a plan, for tests and for those who want to read it.
 pub(crate) fn source(plan: &Plan, full: bool) -> String {
     let precision = if full { Precision::Full } else { Precision::Tf32 };
     let shaped = shape(plan);
-    lower(plan, &shaped, 0, 0, precision).functions.source()
+    lower(plan, &shaped, 0, 0, SHARED, precision).functions.source()
+}
+
+fn followed(kernel: Kernel, epilogues: &[Epilogue], keep: bool) -> String {
+    let mut text = kernel.to_string();
+    for e in epilogues {
+        text += &format!(" + {}", Kernel::Map(e.map.clone()));
+    }
+    if keep && !epilogues.is_empty() {
+        text += " (kept)";
+    }
+    text
 }
 
 /// What a step does, for profiles.
@@ -91,15 +112,10 @@ pub(super) fn describe(work: &Work) -> String {
     match work {
         Work::Plan(kernel) => kernel.to_string(),
         Work::Zero { len, .. } => format!("zero {len}"),
-        Work::Product { product, epilogues, keep } => {
-            let mut text = Kernel::MatMul(product.clone()).to_string();
-            for e in epilogues {
-                text += &format!(" + {}", Kernel::Map(e.map.clone()));
-            }
-            if *keep && !epilogues.is_empty() {
-                text += " (kept)";
-            }
-            text
+        Work::Product { product, epilogues, keep } => followed(Kernel::MatMul(product.clone()), epilogues, *keep),
+        Work::Conv { conv, small, epilogues, keep } => {
+            let resized = small.map_or(String::new(), |[h, w]| format!("(resized, {h}x{w}) "));
+            resized + &followed(Kernel::Conv(conv.clone()), epilogues, *keep)
         }
     }
 }

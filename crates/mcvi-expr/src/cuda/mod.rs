@@ -7,6 +7,7 @@
 
 mod access;
 mod code;
+mod conv;
 mod driver;
 mod fuse;
 mod lower;
@@ -22,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::ops::ExternalPart;
 use crate::plan::{Kernel, Place, Plan};
 use driver::{Gpu, Launch, Memory};
-use lower::{Precision, Task};
+use lower::{MOVED, Precision, Task};
 use lowered::{Lowered, Shaped};
 use rayon::prelude::*;
 
@@ -88,7 +89,7 @@ impl Executor {
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
-        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), precision);
+        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), gpu.most_shared(), precision);
         let mut gpu = gpu;
         let shared = lowered.tasks.iter().map(|t| t.shared).max().unwrap_or(0);
         gpu.load(&lowered.functions, shared)?;
@@ -241,8 +242,8 @@ impl Executor {
         let base = self.arena.address();
         let mut transfer = |to: u64, from: u64, bytes: usize, kind: u64, level: usize| {
             let words = vec![to, from, (bytes / 4) as u64, kind];
-            let tiles = (bytes / 4).div_ceil(1024);
-            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 500.0, shared: 0, level });
+            let tiles = (bytes / 4).div_ceil(MOVED);
+            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 2000.0, shared: 0, level });
         };
         if let Some(backup) = &self.backup {
             let mut at = backup.address();
