@@ -67,8 +67,30 @@ fn call(ops: &[MapOp], op: &MapOp, args: &[String]) -> String {
     format!("f_{name}({})", args.join(", "))
 }
 
+/// Where an element of images lies: plane by plane of so many elements, image by image of so many. Its place is known as `image`,
+/// `o` and `p`.
+#[derive(Clone, Copy)]
+pub(super) struct Planes {
+    pub plane: usize,
+    pub image: usize,
+}
+
+/// The digit `i / unit % base` of an element's number, as an expression.
+fn digit(i: &str, unit: usize, base: usize, planes: Option<Planes>) -> String {
+    let (of, unit, whole) = match planes.filter(|_| i == "i") {
+        Some(Planes { plane, .. }) if plane.is_multiple_of(unit * base) => ("p", unit, unit * base == plane),
+        Some(Planes { plane, image }) if unit.is_multiple_of(plane) && image.is_multiple_of(unit * base) => {
+            ("o", unit / plane, unit * base == image)
+        }
+        Some(Planes { image, .. }) if unit == image => ("image", 1, false),
+        _ => (i, unit, false),
+    };
+    let quotient = if unit == 1 { of.to_owned() } else { format!("{of} / {unit}") };
+    if whole { quotient } else { format!("{quotient} % {base}") }
+}
+
 /// Offset of the element of a strided array whose number is the variable `i`, as an expression.
-fn offset(s: &Strided, i: &str) -> String {
+fn offset(s: &Strided, i: &str, planes: Option<Planes>) -> String {
     if s.is_contiguous() {
         return i.to_owned();
     }
@@ -76,8 +98,12 @@ fn offset(s: &Strided, i: &str) -> String {
     let mut terms = vec![];
     for (axis, (&d, &stride)) in s.dims.iter().zip(&s.strides).enumerate().rev() {
         if stride != 0 {
-            let index = if inner == 1 { i.to_owned() } else { format!("{i} / {inner}") };
-            let index = if axis == 0 { index } else { format!("{index} % {d}") };
+            let index = match axis {
+                0 if inner == 1 => i.to_owned(),
+                0 if i == "i" && planes.is_some_and(|p| p.image == inner) => "image".to_owned(),
+                0 => format!("{i} / {inner}"),
+                _ => digit(i, inner, d, planes),
+            };
             terms.push(if stride == 1 { format!("({index})") } else { format!("({index}) * {stride}ll") });
         }
         inner *= d;
@@ -108,7 +134,7 @@ fn value_name(dtype: DType, x: &str, v: &Value) -> String {
 }
 
 /// The number of the element of a strided array that lies at offset `i`, as an expression, if it has every offset once.
-pub(super) fn inverse(s: &Strided, total: usize, i: &str) -> Option<String> {
+pub(super) fn inverse(s: &Strided, total: usize, i: &str, planes: Option<Planes>) -> Option<String> {
     let mut axes: Vec<(usize, usize, usize)> = vec![];
     let mut inner = 1usize;
     for (&d, &stride) in s.dims.iter().zip(&s.strides).rev() {
@@ -123,13 +149,19 @@ pub(super) fn inverse(s: &Strided, total: usize, i: &str) -> Option<String> {
         }
         next *= d;
     }
-    let part = |&(stride, d, inner): &(usize, usize, usize)| format!("{i} / {stride} % {d} * {inner}");
+    let part = |&(stride, d, inner): &(usize, usize, usize)| format!("{} * {inner}", digit(i, stride, d, planes));
     (next == total && inner == total).then(|| axes.iter().map(part).collect::<Vec<_>>().join(" + "))
 }
 
 /// The text of a map whose arguments start at word `first`; the load `given`, if any, is the variable named there; `i` is the
 /// name of the variable with the element's number.
-fn pieces(map: &Map, first: usize, given: Option<(usize, &str)>, x: &str, i: &str) -> Pieces {
+fn pieces(
+    map: &Map,
+    first: usize,
+    given: Option<(usize, &str)>,
+    x: &str,
+    (i, planes): (&str, Option<Planes>),
+) -> Pieces {
     let t = type_name(map.dtype);
     let mut p =
         Pieces { before: String::new(), loads: vec![], element: String::new(), reduced: vec![], places: vec![] };
@@ -144,7 +176,7 @@ fn pieces(map: &Map, first: usize, given: Option<(usize, &str)>, x: &str, i: &st
             let _ = writeln!(p.before, "const {t} {x}l{n} = *at<{t}>(a, {word});");
         } else {
             let _ = writeln!(p.before, "{t}* const {x}p{n} = at<{t}>(a, {word});");
-            p.loads.push((format!("{x}l{n}"), format!("{x}p{n}[{}]", offset(load, i))));
+            p.loads.push((format!("{x}l{n}"), format!("{x}p{n}[{}]", offset(load, i, planes))));
         }
     }
     let name = |v: &Value| value_name(map.dtype, x, v);
@@ -214,7 +246,7 @@ impl Ahead<'_> {
 
 /// A map as a function of its own. It has reductions of one kind at most.
 pub(super) fn map(map: &Map) -> Code {
-    let Pieces { before, loads, element, reduced, places } = pieces(map, 0, None, "", "i");
+    let Pieces { before, loads, element, reduced, places } = pieces(map, 0, None, "", ("i", None));
     let t = type_name(map.dtype);
     let index = if map.total > i32::MAX as usize / 2 { "i64" } else { "int" };
     let (total, row) = (map.total, map.row.max(1));
@@ -300,6 +332,7 @@ pub(super) fn map(map: &Map) -> Code {
 /// What follows a product for each of its elements.
 pub(super) struct Tail {
     t: &'static str,
+    planes: Option<Planes>,
     before: String,
     /// Numbers of an element in maps that take them in another order.
     numbers: String,
@@ -310,8 +343,17 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub fn new(t: &'static str) -> Self {
-        Tail { t, before: String::new(), numbers: String::new(), loads: vec![], element: String::new(), maps: vec![] }
+    /// After a product of this type, or a convolution, whose elements lie in planes.
+    pub fn new(t: &'static str, planes: Option<Planes>) -> Self {
+        Tail {
+            t,
+            planes,
+            before: String::new(),
+            numbers: String::new(),
+            loads: vec![],
+            element: String::new(),
+            maps: vec![],
+        }
     }
 
     fn target(&mut self) {
@@ -344,11 +386,12 @@ impl Tail {
         };
         let given = &e.map.loads[e.load];
         if !given.is_contiguous() {
-            let number = inverse(given, e.map.total, &i).unwrap_or_else(|| unreachable!("joined in some order"));
+            let number =
+                inverse(given, e.map.total, &i, self.planes).unwrap_or_else(|| unreachable!("joined in some order"));
             i = format!("{x}i");
-            let _ = writeln!(self.numbers, "const int {i} = {number};");
+            let _ = writeln!(self.numbers, "const u32 {i} = {number};");
         }
-        let p = pieces(&e.map, first, Some((e.load, &value)), &x, &i);
+        let p = pieces(&e.map, first, Some((e.load, &value)), &x, (&i, self.planes));
         self.maps.push(i);
         self.before.push_str(&p.before);
         self.loads.extend(p.loads);
@@ -394,26 +437,44 @@ impl Tail {
         }
     }
 
-    /// The text for a tile of `count` neighbours of `total` elements, after the `call` that computes it: `value` is element `e`.
-    pub fn run(&self, body: &mut String, call: &str, count: usize, total: usize, value: &str) {
-        let t = self.t;
+    /// The text for a tile of `images` of `total` images, after the `call` that computes it: `value` is the element.
+    pub fn run(&self, body: &mut String, call: &str, images: usize, total: usize, value: &str) {
+        let (t, Some(Planes { plane, image })) = (self.t, self.planes) else {
+            unreachable!("convolutions have planes")
+        };
+        let (channels, rows) = (image / plane, images * image / plane);
+        // A thread keeps its pixel and goes from plane to plane, if all pixels have a thread.
+        let side = THREADS / plane;
+        let (turns, pixel) = if side > 0 {
+            let own = format!("p = threadIdx.x % {plane}, row = threadIdx.x / {plane} + turn * {side}");
+            (rows.div_ceil(side), own)
+        } else {
+            let any = format!("e = threadIdx.x + turn * THREADS, p = e % {plane}, row = e / {plane}");
+            ((rows * plane).div_ceil(THREADS), any)
+        };
+        let within = if side > 0 { format!("threadIdx.x < {} && ", side * plane) } else { String::new() };
+        let place = if images == 1 {
+            "image = tile, o = row".to_owned()
+        } else {
+            format!("image = tile * {images} + row / {channels}, o = row % {channels}")
+        };
         let room = AHEAD / if t == "double" { 2 } else { 1 } / self.loads.len().max(1);
-        let held = count.div_ceil(THREADS).min(room.max(1));
+        // Without a call each element is a long computation itself.
+        let held = if call.is_empty() { 1 } else { turns.min(room.clamp(1, 8)) };
         let arrays: String = self.loads.iter().map(|(name, _)| format!("{t} {name}_[{held}];\n")).collect();
         let reads: String = self.loads.iter().map(|(name, from)| format!("{name}_[u] = {from};\n")).collect();
         let taken: String = self.loads.iter().map(|(name, _)| format!("const {t} {name} = {name}_[u];\n")).collect();
         let round = |inner: String| {
             format!(
-                "#pragma unroll\nfor (int u = 0; u < {held}; u++) {{\nconst int e = first + u * THREADS, i = tile * {count} + e;\n\
-                 if (e < {count} && i < {total}) {{\n{}{inner}}}\n}}\n",
+                "#pragma unroll\nfor (u32 u = 0; u < {held}; u++) {{\nconst u32 turn = first + u, {pixel}, {place};\n\
+                 if ({within}row < {rows} && image < {total}) {{\nconst u32 i = image * {image} + o * {plane} + p;\n{}{inner}}}\n}}\n",
                 self.numbers
             )
         };
         let reading = if self.loads.is_empty() { String::new() } else { round(reads) };
         let _ = write!(
             body,
-            "{}{call}#pragma unroll 1\nfor (int first = threadIdx.x; first < {count}; first += {held} * THREADS) {{\n\
-             {arrays}{reading}{}}}\n",
+            "{}{call}#pragma unroll 1\nfor (u32 first = 0; first < {turns}; first += {held}) {{\n{arrays}{reading}{}}}\n",
             self.before,
             round(format!("{t} v = {value};\n{taken}{}", self.element))
         );

@@ -1,6 +1,6 @@
 //! Convolutions: how they are cut into tiles, on the tensor cores where they fit there (`source/conv.cu`).
 
-use super::code::{self, SPREAD, THREADS, WARPS, type_name};
+use super::code::{self, Planes, SPREAD, THREADS, WARPS, type_name};
 use super::fuse::Epilogue;
 use super::lower::{Functions, Layout, Precision, REDUCTION, Task};
 use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE};
@@ -12,9 +12,9 @@ struct Cut {
     /// The structure it is described by.
     constants: Vec<(&'static str, usize)>,
     tiles: usize,
-    /// Tiles that share their images, and elements of the result a tile has.
+    /// Tiles that share their images, and how many those are.
     across: usize,
-    count: usize,
+    images: usize,
     shared: usize,
     cost: f64,
 }
@@ -118,8 +118,7 @@ impl Cut {
                         ("KS", ks),
                         ("OROW", orow),
                     ];
-                    let count = images * to[0] * result[0] * result[1];
-                    best = Some((whole_cost, Cut { constants, tiles, across: 1, count, shared: bytes, cost }));
+                    best = Some((whole_cost, Cut { constants, tiles, across: 1, images, shared: bytes, cost }));
                 }
             }
         }
@@ -184,7 +183,7 @@ impl Cut {
                     ("NB", nb),
                     ("OROW", orow),
                 ];
-                best = Some((whole_cost, Cut { constants, tiles, across, count: 0, shared: bytes, cost }));
+                best = Some((whole_cost, Cut { constants, tiles, across, images, shared: bytes, cost }));
             }
         }
         best.map(|b| b.1)
@@ -223,7 +222,14 @@ pub(super) fn task(
         ConvPart::Weight => Cut::weight(c, small, layout.shared),
         _ => Cut::images(c, small, whole, layout.shared),
     };
-    let mut tail = code::Tail::new(t);
+    let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
+    // Planes of the result, and as many of them as an image (or a part of the images) has.
+    let (planes, count) = match c.part {
+        ConvPart::Output => (Planes { plane: oh * ow, image: o * oh * ow }, n),
+        ConvPart::Input => (Planes { plane: small[0] * small[1], image: ch * small[0] * small[1] }, n),
+        ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, n.div_ceil(IMAGES_PER_TILE)),
+    };
+    let mut tail = code::Tail::new(t, Some(planes));
     if keep {
         tail.keep();
     }
@@ -240,23 +246,18 @@ pub(super) fn task(
             );
             (tiles, cost, shared)
         }
-        Some(Cut { constants, tiles, count, shared, cost, .. }) => {
+        Some(Cut { constants, tiles, images, shared, cost, .. }) => {
             let name = structure(&constants, functions);
-            let images = constants.iter().find(|c| c.0 == "IMAGES").map_or(1, |c| c.1);
             let call = format!("conv_images<{name}>(at<float>(a, 1), at<float>(a, 2), tile * {images});\n");
-            let total = count / images * c.x[0];
-            tail.run(&mut body, &call, count, total, &format!("conv_result<{name}>(e)"));
+            tail.run(&mut body, &call, images, count, &format!("conv_result<{name}>(image - tile * {images}, o, p)"));
             let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
-            (tiles, cost + (count / THREADS) as f64 * (30.0 + after * 15.0), shared)
+            (tiles, cost + (images * planes.image / THREADS) as f64 * (30.0 + after * 15.0), shared)
         }
         None => {
-            let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
-            let (part, total, depth) = match c.part {
-                ConvPart::Output => ("output", n * o * oh * ow, ch * fh * fw),
-                ConvPart::Input => ("input", n * ch * small[0] * small[1], o * fh * fw),
-                ConvPart::Weight => {
-                    ("weight", o * ch * fh * fw * n.div_ceil(IMAGES_PER_TILE), n.min(IMAGES_PER_TILE) * oh * ow)
-                }
+            let (part, depth) = match c.part {
+                ConvPart::Output => ("output", ch * fh * fw),
+                ConvPart::Input => ("input", o * fh * fw),
+                ConvPart::Weight => ("weight", n.min(IMAGES_PER_TILE) * oh * ow),
             };
             let constants = [
                 ("N", n),
@@ -276,8 +277,9 @@ pub(super) fn task(
             ];
             let name = structure(&constants, functions);
             let value = format!("plain_{part}<{t}, {name}>(at<{t}>(a, 1), at<{t}>(a, 2), i)");
-            tail.run(&mut body, "", THREADS, total, &value);
-            (total.div_ceil(THREADS), 1000.0 + depth as f64 * 20.0, REDUCTION)
+            tail.run(&mut body, "", 1, count, &value);
+            let turns = planes.image.div_ceil(THREADS);
+            (count, 1000.0 + (turns * depth) as f64 * 20.0, REDUCTION)
         }
     };
     Task { function: functions.get(body), words, tiles, cost, shared: shared.max(REDUCTION), level }

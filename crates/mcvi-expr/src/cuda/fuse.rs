@@ -73,7 +73,7 @@ impl Work {
         }
         // Tiles of convolutions are whole images, so that another order costs little.
         let in_order = from.is_contiguous();
-        if !in_order && (!matches!(self, Work::Conv { .. }) || code::inverse(from, total, "").is_none()) {
+        if !in_order && (!matches!(self, Work::Conv { .. }) || code::inverse(from, total, "", None).is_none()) {
             return None;
         }
         if to == from.place {

@@ -292,7 +292,7 @@ fn product(
     } else {
         (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), "1".to_owned())
     };
-    let mut tail = code::Tail::new(t);
+    let mut tail = code::Tail::new(t, None);
     if m.accumulate {
         tail.accumulate();
     }

@@ -68,9 +68,13 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
     float* filters = (float*)shared_memory;
     float* image = filters + G::FILTERS;
     const int vector = G::WHOLE ? 4 : 1;
+    // Blocks begin at different places: all want the same filters at the same time.
+    const u32 turns = (G::ROWS * G::K + vector * THREADS - 1) / (vector * THREADS), own = blockIdx.x % turns;
     #pragma unroll 4
-    for (int e = vector * threadIdx.x; e < G::ROWS * G::K; e += vector * THREADS)
-        start_copy<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
+    for (u32 turn = own; turn < own + turns; turn++) {
+        const u32 e = ((turn < turns ? turn : turn - turns) * THREADS + threadIdx.x) * vector;
+        if (e < G::ROWS * G::K) start_copy<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
+    }
     planes<G>(image, x, first);
     copies_done();
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -140,18 +144,18 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
 // The first of `large` pixels that are pixel `p` of `small` ones.
 __device__ __forceinline__ int first_of(int p, int large, int small) { return (p * large + small - 1) / small; }
 
-// Element e of what a tile has left, in the order of the result. If that is smaller in memory, RH by RW, it is the sum over the
-// pixels that one becomes.
-template <class G> __device__ __forceinline__ float conv_result(int e) {
-    const int plane = e / (G::RH * G::RW), y = e / G::RW % G::RH, x = e % G::RW;
-    const float* p = (const float*)shared_memory + plane % G::O * G::OROW + plane / G::O * G::P;
+// Pixel p of channel o of an image of the tile. If the result is smaller in memory, RH by RW, that is the sum over the pixels
+// that one becomes.
+template <class G> __device__ __forceinline__ float conv_result(u32 image, u32 o, u32 pixel) {
+    const float* p = (const float*)shared_memory + o * G::OROW + image * G::P;
+    const int y = pixel / G::RW, x = pixel % G::RW;
     auto sum = [&](int at) {
         float v = p[at];
         #pragma unroll
         for (int s = 1; s < G::KS; s++) v += p[at + s * G::O * G::OROW];
         return v;
     };
-    if constexpr (G::RH == G::OH && G::RW == G::OW) return sum(e % G::P);
+    if constexpr (G::RH == G::OH && G::RW == G::OW) return sum(pixel);
     float v = 0.0f;
     #pragma unroll 1
     for (int i = first_of(y, G::OH, G::RH); i < first_of(y + 1, G::OH, G::RH); i++)
@@ -229,14 +233,24 @@ template <class G> __device__ __noinline__ void conv_weight(float* to, const flo
                     if (r < G::O) out[(slice * G::O + r) * G::OROW + (2 * t + e % 2) * G::NB + q0 + n] = c[m][n][e];
                 }
     __syncthreads();
-    const int many = G::IMAGES < G::N - first ? G::IMAGES : G::N - first;
-    for (int e = threadIdx.x; e < G::O * 8 * G::NB; e += THREADS) {
-        const int o = e / (8 * G::NB), q = across * G::NB + e % G::NB, channel = q / FF * 8 + e / G::NB % 8;
+    // A thread keeps its column.
+    const int many = G::IMAGES < G::N - first ? G::IMAGES : G::N - first, wide = 8 * G::NB, side = wide < THREADS ? THREADS / wide : 1;
+    #pragma unroll 1
+    for (int e = threadIdx.x; e < side * wide; e += THREADS) {
+        const int column = e % wide, q = across * G::NB + column % G::NB, channel = q / FF * 8 + column / G::NB;
         if (q >= blocks || channel >= G::C) continue;
-        const float* p = out + o * G::OROW + e % (8 * G::NB);
-        float v = p[0];
-        for (int s = 1; s < many; s++) v += p[s * G::O * G::OROW];
-        to[((part * G::O + o) * G::C + channel) * FF + q % FF] = v;
+        float* target = to + (part * G::O * G::C + channel) * FF + q % FF;
+        #pragma unroll 4
+        for (int o = e / wide; o < G::O; o += side) {
+            const float* p = out + o * G::OROW + column;
+            float v = p[0];
+            if (many == G::IMAGES)
+                #pragma unroll
+                for (int s = 1; s < G::IMAGES; s++) v += p[s * G::O * G::OROW];
+            else
+                for (int s = 1; s < many; s++) v += p[s * G::O * G::OROW];
+            target[o * G::C * FF] = v;
+        }
     }
 }
 
@@ -248,6 +262,7 @@ template <class G> __device__ __forceinline__ int pixel(int plane, int y, int x)
 template <class T, class G> __device__ __forceinline__ T plain_output(const T* x, const T* f, int e) {
     const int ox = e % G::OW, oy = e / G::OW % G::OH, o = e / (G::OW * G::OH) % G::O, n = e / (G::OW * G::OH * G::O);
     T sum = T(0);
+    #pragma unroll 1
     for (int c = 0; c < G::C; c++)
         for (int i = 0; i < G::FH; i++) {
             const int y = oy * G::STRIDE + i - G::BEFORE;
@@ -262,8 +277,11 @@ template <class T, class G> __device__ __forceinline__ T plain_output(const T* x
 template <class T, class G> __device__ __forceinline__ T plain_input(const T* y, const T* f, int e) {
     const int sx = e % G::SW, sy = e / G::SW % G::SH, c = e / (G::SW * G::SH) % G::C, n = e / (G::SW * G::SH * G::C);
     T sum = T(0);
+    #pragma unroll 1
     for (int iy = first_of(sy, G::H, G::SH); iy < first_of(sy + 1, G::H, G::SH); iy++)
+        #pragma unroll 1
         for (int ix = first_of(sx, G::W, G::SW); ix < first_of(sx + 1, G::W, G::SW); ix++)
+            #pragma unroll 1
             for (int o = 0; o < G::O; o++)
                 for (int i = 0; i < G::FH; i++) {
                     const int oy = iy + G::BEFORE - i;
@@ -280,7 +298,9 @@ template <class T, class G> __device__ __forceinline__ T plain_weight(const T* x
     const int j = e % G::FW, i = e / G::FW % G::FH, c = e / (G::FW * G::FH) % G::C, o = e / (G::FW * G::FH * G::C) % G::O;
     const int first = e / (G::FW * G::FH * G::C * G::O) * G::PART, last = first + G::PART < G::N ? first + G::PART : G::N;
     T sum = T(0);
+    #pragma unroll 1
     for (int n = first; n < last; n++)
+        #pragma unroll 1
         for (int oy = 0; oy < G::OH; oy++) {
             const int iy = oy * G::STRIDE + i - G::BEFORE;
             if (iy >= 0 && iy < G::H)
