@@ -317,7 +317,7 @@ impl Tail {
 
     /// The text around the `call` that computes a tile. What else is read does not depend on the product, so it is
     /// asked for before, unless it is too much to hold.
-    pub fn write(&self, body: &mut String, call: &str, (high, wide): (usize, usize), slices: &str) {
+    pub fn write(&self, body: &mut String, call: &str, (high, wide): (usize, usize), slices: usize) {
         let t = self.t;
         let all = high * wide / THREADS;
         let room = |most: usize| most / if t == "double" { 2 } else { 1 } / self.loads.len().max(1);

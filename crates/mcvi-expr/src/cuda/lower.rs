@@ -31,14 +31,111 @@ pub(super) enum Precision {
 /// Bytes of shared memory that reductions within a block use: a number for every thread.
 pub(super) const REDUCTION: usize = THREADS * 8;
 
-/// Bytes of shared memory a tile of a product leaves its partial sums in.
-fn left_over((high, wide): (usize, usize), slices: usize, dtype: DType) -> usize {
-    slices * high * (wide + 4) * dtype.bytes()
+/// The same for tiles of 32 by 32 of convolutions: operands, or partial sums of eight slices.
+fn small_tile(fast: bool, dtype: DType) -> usize {
+    if fast { 8 * 32 * 36 * dtype.bytes() } else { 2 * 32 * 33 * dtype.bytes() }
 }
 
-/// The same for a tile of 32 by 32, which may also fetch through shared memory.
-fn small_tile(fast: bool, dtype: DType) -> usize {
-    if fast { left_over((32, 32), 8, dtype) } else { 2 * 32 * 33 * dtype.bytes() }
+/// A size of tiles of products, and what a tile of it costs: nanoseconds to begin with and for each inner element, as
+/// measured on an H200.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    high: usize,
+    wide: usize,
+    start: f64,
+    inner: f64,
+}
+
+const fn tile(high: usize, wide: usize, start: f64, inner: f64) -> Tile {
+    Tile { high, wide, start, inner }
+}
+/// Large tiles read less; small ones keep more multiprocessors busy.
+const TILES: [Tile; 5] = [
+    tile(16, 32, 1200.0, 1.9),
+    tile(32, 32, 1200.0, 3.6),
+    tile(32, 64, 1500.0, 6.4),
+    tile(64, 64, 1500.0, 8.5),
+    tile(128, 64, 1800.0, 14.5),
+];
+/// Plain arithmetic in full precision has one size.
+const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
+/// Steps of a large tile under way, if there is room.
+const STAGES: usize = 4;
+
+impl Tile {
+    /// Whether operands go through shared memory.
+    fn large(self) -> bool {
+        self.wide == 64
+    }
+
+    /// Partial sums of a tile (`SLICES` and `LARGE_SLICES` of product.cu).
+    fn slices(self) -> usize {
+        WARPS / (self.high / if self.large() { 32 } else { 16 }) / (self.wide / 32)
+    }
+
+    /// Bytes of a step in shared memory.
+    fn step(self) -> usize {
+        let pitch = |rows: usize| (rows + 23) / 32 * 32 + 8;
+        self.slices() * 16 * (pitch(self.high) + pitch(self.wide)) * 4
+    }
+
+    /// Steps under way where there are so many bytes of shared memory.
+    fn stages(self, room: usize) -> usize {
+        (room / self.step()).min(STAGES)
+    }
+
+    fn shared(self, room: usize) -> usize {
+        let steps = if self.large() { self.stages(room) * self.step() } else { 0 };
+        steps.max(self.slices() * self.high * (self.wide + 4) * 4)
+    }
+
+    fn fits(self, room: usize) -> bool {
+        (!self.large() || self.stages(room) >= 2) && self.shared(room) <= room
+    }
+
+    fn count(self, m: &MatMul) -> usize {
+        m.m.div_ceil(self.high) * m.n.div_ceil(self.wide) * m.terms.first().map_or(0, |t| t.items.len())
+    }
+
+    fn cost(self, m: &MatMul, epilogues: &[Epilogue]) -> f64 {
+        let depth: usize = m.terms.iter().map(|t| t.k).sum();
+        let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
+        let each = (self.high * self.wide / THREADS) as f64;
+        self.start + depth as f64 * self.inner * m.dtype.bytes() as f64 / 4.0 + each * (100.0 + after * 15.0)
+    }
+}
+
+/// The best sizes for products that run side by side.
+pub(super) fn tiles(products: &[(&MatMul, &[Epilogue])], precision: Precision, room: usize) -> Vec<Tile> {
+    let of = |m: &MatMul| -> Vec<Tile> {
+        let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
+        if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
+    };
+    let end = |chosen: &[Tile]| {
+        let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
+        super::schedule::makespan(work.collect(), code::SPREAD)
+    };
+    let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
+    for (i, (m, e)) in products.iter().enumerate() {
+        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], code::SPREAD);
+        chosen[i] = of(m).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
+    }
+    // Then each in turn, given the others, as long as that helps.
+    let mut best = end(&chosen);
+    for _ in 0..3 {
+        for (i, (m, _)) in products.iter().enumerate().filter(|_| products.len() > 1) {
+            for t in of(m) {
+                let before = std::mem::replace(&mut chosen[i], t);
+                let now = end(&chosen);
+                if now < best {
+                    best = now;
+                } else {
+                    chosen[i] = before;
+                }
+            }
+        }
+    }
+    chosen
 }
 
 /// Where the buffers of a plan lie on the device.
@@ -46,6 +143,8 @@ pub(super) struct Layout<'a> {
     pub plan: &'a Plan,
     pub base: u64,
     pub offsets: &'a [usize],
+    /// Bytes of shared memory there is for a tile.
+    pub shared: usize,
 }
 
 impl Layout<'_> {
@@ -110,8 +209,15 @@ impl Functions {
     }
 }
 
-/// The task of a step; functions it needs are added to `functions`. External functions have none.
-pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
+/// The task of a step; functions it needs are added to `functions`. External functions have none, products the size of tiles
+/// chosen for them.
+pub(super) fn task(
+    step: &Step,
+    tile: Option<Tile>,
+    layout: &Layout<'_>,
+    precision: Precision,
+    functions: &mut Functions,
+) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
         Some(Task { function: functions.get(body), words, tiles, cost, shared: REDUCTION, level: step.level })
@@ -124,7 +230,9 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
         }
         Work::Product { product, epilogues, keep } => {
-            return Some(self::product(product, epilogues, *keep, step.level, layout, precision, functions));
+            let tile = tile.unwrap_or(PLAIN);
+            let task = self::product(product, epilogues, *keep, tile, layout, precision, functions);
+            return Some(Task { level: step.level, ..task });
         }
     };
     match kernel {
@@ -215,7 +323,7 @@ fn product(
     m: &MatMul,
     epilogues: &[Epilogue],
     keep: bool,
-    level: usize,
+    tile: Tile,
     layout: &Layout<'_>,
     precision: Precision,
     functions: &mut Functions,
@@ -234,25 +342,8 @@ fn product(
         common(m.terms.iter().map(|t| fetch_mode(&starts(true, t), m.m, t.k, t.a_strides.0, t.a_strides.1)).collect());
     let right =
         common(m.terms.iter().map(|t| fetch_mode(&starts(false, t), m.n, t.k, t.b_strides.1, t.b_strides.0)).collect());
-    let depth: usize = m.terms.iter().map(|t| t.k).sum();
-    let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
-    // Large tiles read less; small ones keep more multiprocessors busy. Nanoseconds as measured on an H200.
-    let cost = |(high, wide): (usize, usize)| {
-        let per = match (fast, high) {
-            (true, 16) => 2.6,
-            (true, 32) => 5.5,
-            (true, _) => 16.5,
-            _ => 40.0 * m.dtype.bytes() as f64 / 4.0,
-        };
-        1200.0 + depth as f64 * per + (high * wide / THREADS) as f64 * (100.0 + after * 15.0)
-    };
-    let rounds =
-        |(high, wide): (usize, usize)| (m.m.div_ceil(high) * m.n.div_ceil(wide) * items).div_ceil(code::SPREAD);
-    let whole = |size: &(usize, usize)| rounds(*size) as f64 * cost(*size);
-    let sizes = if fast { vec![(16, 32), (32, 32), (64, 64)] } else { vec![(32, 32)] };
-    let best = sizes.into_iter().min_by(|a, b| whole(a).total_cmp(&whole(b)));
-    let (high, wide) = best.unwrap_or((32, 32));
-    let cost = cost((high, wide));
+    let Tile { high, wide, .. } = tile;
+    let cost = tile.cost(m, epilogues);
     let (down, across) = (m.m.div_ceil(high), m.n.div_ceil(wide));
     let mut words = vec![layout.address(m.to)];
     words.extend([m.m, m.n, m.terms.len(), items, across, down].map(|x| x as u64));
@@ -269,10 +360,13 @@ fn product(
          const int m0 = tile / across % down * {high}, n0 = tile % across * {wide};\n"
     );
     let (call, slices) = if fast {
-        let call = format!("product_tf32<{high}, {wide}>(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n");
-        (call, format!("SLICES({high}, {wide})"))
+        let which = match tile.large() {
+            true => format!("product_large<{high}, {wide}, {}>", tile.stages(layout.shared)),
+            false => format!("product_tf32<{high}, {wide}>"),
+        };
+        (format!("{which}(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n"), tile.slices())
     } else {
-        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), "1".to_owned())
+        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), 1)
     };
     let mut tail = code::Tail::new(t);
     if m.accumulate {
@@ -285,14 +379,10 @@ fn product(
         let places = tail.map(e, words.len());
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
-    tail.write(&mut body, &call, (high, wide), &slices);
-    let shared = match (fast, high) {
-        (true, 16) => left_over((16, 32), 16, m.dtype),
-        (true, 64) => left_over((64, 64), 4, m.dtype),
-        _ => small_tile(fast, m.dtype),
-    };
+    tail.write(&mut body, &call, (high, wide), slices);
+    let shared = if fast { tile.shared(layout.shared) } else { small_tile(fast, m.dtype) };
     let shared = shared.max(REDUCTION);
-    Task { function: functions.get(body), words, tiles: down * across * items, cost, shared, level }
+    Task { function: functions.get(body), words, tiles: down * across * items, cost, shared, level: 0 }
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.

@@ -1,8 +1,9 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
 use super::fuse::{self, Step, Work};
-use super::lower::{self, Functions, Layout, Precision, Task};
+use super::lower::{self, Functions, Layout, Precision, Task, Tile};
 use crate::plan::{Kernel, Life, Plan, place};
+use std::collections::{BTreeMap, HashMap};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {
@@ -57,19 +58,29 @@ pub(super) struct Lowered {
     pub checks: bool,
 }
 
-/// Functions and arguments, for buffers from `base` on and tables at `tables`.
-pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precision: Precision) -> Lowered {
-    let layout = Layout { plan, base, offsets: &shaped.offsets };
+/// Functions and arguments, for buffers from `base` on and tables at `tables`, and so many bytes of shared memory.
+pub(super) fn lower(
+    plan: &Plan,
+    shaped: &Shaped,
+    base: u64,
+    tables: u64,
+    shared: usize,
+    precision: Precision,
+) -> Lowered {
+    let layout = Layout { plan, base, offsets: &shaped.offsets, shared };
+    let sizes = sizes(&shaped.steps, precision, shared);
     let mut functions = Functions::default();
     let transfer = functions.transfer();
     let (mut tasks, mut externals, mut at) = (vec![], vec![], tables);
     let mut checks = false;
-    for step in &shaped.steps {
+    for (number, step) in shaped.steps.iter().enumerate() {
         if let Work::Plan(kernel @ Kernel::External { .. }) = &step.work {
             externals.push((step.level, kernel.clone()));
         }
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
-        let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        let Some(mut task) = lower::task(step, sizes.get(&number).copied(), &layout, precision, &mut functions) else {
+            continue;
+        };
         for (term, table) in lower::tables(step).iter().enumerate() {
             task.words[lower::table_word(term)] = at;
             at += 8 * table.len() as u64;
@@ -79,11 +90,29 @@ pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precis
     Lowered { tasks, externals, functions, transfer, checks }
 }
 
+/// The size of the tiles of every product, by the number of its step.
+fn sizes(steps: &[Step], precision: Precision, shared: usize) -> HashMap<usize, Tile> {
+    let mut levels: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, step) in steps.iter().enumerate() {
+        levels.entry(step.level).or_default().push(number);
+    }
+    let mut sizes = HashMap::new();
+    for level in levels.values() {
+        let of = |&n: &usize| match &steps[n].work {
+            Work::Product { product, epilogues, .. } => Some((n, (product, epilogues.as_slice()))),
+            _ => None,
+        };
+        let (numbers, products): (Vec<usize>, Vec<_>) = level.iter().filter_map(of).unzip();
+        sizes.extend(numbers.into_iter().zip(lower::tiles(&products, precision, shared)));
+    }
+    sizes
+}
+
 /// The source for a plan, for tests and for those who want to read it.
 pub(crate) fn source(plan: &Plan, full: bool) -> String {
     let precision = if full { Precision::Full } else { Precision::Tf32 };
     let shaped = shape(plan);
-    lower(plan, &shaped, 0, 0, precision).functions.source()
+    lower(plan, &shaped, 0, 0, usize::MAX, precision).functions.source()
 }
 
 /// What a step does, for profiles.

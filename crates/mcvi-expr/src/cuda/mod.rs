@@ -88,7 +88,7 @@ impl Executor {
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
-        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), precision);
+        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), gpu.most_shared(), precision);
         let mut gpu = gpu;
         let shared = lowered.tasks.iter().map(|t| t.shared).max().unwrap_or(0);
         gpu.load(&lowered.functions, shared)?;
