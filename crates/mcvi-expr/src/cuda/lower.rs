@@ -368,7 +368,7 @@ fn product(
     } else {
         (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), 1)
     };
-    let mut tail = code::Tail::new(t);
+    let mut tail = code::Tail::new(m.dtype, m.n, m.to);
     if m.accumulate {
         tail.accumulate();
     }

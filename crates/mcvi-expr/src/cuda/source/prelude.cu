@@ -14,6 +14,13 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 template <class T> __device__ __forceinline__ T* at(const u64* a, int i) { return (T*)a[i]; }
 __device__ __forceinline__ int num(const u64* a, int i) { return (int)a[i]; }
 
+// Four floats at once.
+__device__ __forceinline__ void load4(float (&x)[4], const float* p) {
+    const float4 v = *(const float4*)p;
+    x[0] = v.x; x[1] = v.y; x[2] = v.z; x[3] = v.w;
+}
+__device__ __forceinline__ void store4(float* p, const float (&x)[4]) { *(float4*)p = make_float4(x[0], x[1], x[2], x[3]); }
+
 __device__ __forceinline__ float f_sqrt(float x) { return sqrtf(x); }
 __device__ __forceinline__ double f_sqrt(double x) { return sqrt(x); }
 __device__ __forceinline__ float f_abs(float x) { return fabsf(x); }

@@ -201,47 +201,58 @@ template <int BYTES> __device__ __forceinline__ void copy_async(float* to, const
     else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(in ? 4 : 0));
 }
 
-// The part of a thread, one of the G of a slice, in fetching ROWS rows of an operand, every so many steps of 16.
+// The part of a thread, one of the G of a slice, in fetching ROWS rows of an operand from row r0 on, step by step. Beyond the last
+// row it may fetch any: nobody looks at what comes of it.
 template <int ROWS, int G, class S> struct Stream {
+    enum { quads = S::mode == ANY ? 1 : ROWS * 4 / G, at_once = G * 4 / ROWS };
     S side;
-    int row, k, to;
-    __device__ __forceinline__ void start(const S& s, int r0, int k0) {
+    const float* p;
+    // To the same row or inner element of the next step, and of the next part of this one; inner elements left; where it goes.
+    int step, other[quads], left, to;
+    __device__ __forceinline__ Stream(const S& s, int r0, int k, int ahead) : side(s) {
         const int u = threadIdx.x % G;
-        side = s;
         if constexpr (S::mode == ALONG) {
-            row = r0 + u / 4;
-            k = k0 + u % 4 * 4;
+            const int row = r0 + u / 4;
+            k += u % 4 * 4;
+            p = s.p + min(row, s.rows - 1) * s.row + k;
+            #pragma unroll
+            for (int i = 0; i < quads; i++) other[i] = (min(row + i * (G / 4), s.rows - 1) - min(row, s.rows - 1)) * (int)s.row;
             to = u * 4;
-            side.p += row * side.row + k;
+            left = s.depth - k;
         } else if constexpr (S::mode == ACROSS) {
-            row = r0 + u % (ROWS / 4) * 4;
-            k = k0 + u / (ROWS / 4);
-            side.p += row + k * side.inner;
+            const int at = u / (ROWS / 4);
+            p = s.p + min(r0 + u % (ROWS / 4) * 4, s.rows - 4) + (k + at) * s.inner;
+            #pragma unroll
+            for (int i = 0; i < quads; i++) other[i] = i * at_once * (int)s.inner;
+            // Inner elements 0, 4, 8, 12 come first, then 1, 5, 9, 13 and so on.
+            to = (at / 4 + at % 4 * 4) * PITCH(ROWS) + u % (ROWS / 4) * 4;
+            left = s.depth - k - at;
         } else {
-            row = r0 + u / 16;
-            k = k0 + u % 16;
+            // Here the row, and the inner element that is next.
+            to = r0 + u / 16;
+            left = k + u % 16;
         }
+        step = ahead * (S::mode == ANY ? 1 : (int)s.inner);
     }
     __device__ __forceinline__ void next(float* shared, int ahead) {
-        const int u = threadIdx.x % G, parts = S::mode == ANY ? ROWS * 16 / G : ROWS * 4 / G;
-        #pragma unroll
-        for (int i = 0; i < parts; i++) {
-            if constexpr (S::mode == ALONG) {
-                const bool in = k < side.depth && row + i * (G / 4) < side.rows;
-                copy_async<16>(shared + to + i * G * 4, in ? side.p + i * (G / 4) * (int)side.row : side.p, in);
-            } else if constexpr (S::mode == ACROSS) {
-                const int more = i * (G / (ROWS / 4)), at = u / (ROWS / 4) + more;
-                const bool in = k + more < side.depth && row < side.rows;
-                // Inner elements 0, 4, 8, 12 come first, then 1, 5, 9, 13 and so on.
-                copy_async<16>(shared + (at / 4 + at % 4 * 4) * PITCH(ROWS) + u % (ROWS / 4) * 4,
-                               in ? side.p + more * (int)side.inner : side.p, in);
-            } else {
-                const float* p = side.at(row + i * (G / 16), k);
-                copy_async<4>(shared + (u + i * G), p ? p : side.p, p);
+        if constexpr (S::mode == ANY) {
+            #pragma unroll
+            for (int i = 0; i < ROWS * 16 / G; i++) {
+                const float* q = side.at(to + i * (G / 16), left);
+                copy_async<4>(shared + threadIdx.x % G + i * G, q ? q : side.p, q);
             }
+            left += ahead;
+        } else {
+            #pragma unroll
+            for (int i = 0; i < quads; i++) {
+                const bool in = left > (S::mode == ALONG ? 0 : i * at_once);
+                // Of those at once, 4 or more, the place of the first says that of all.
+                const int place = S::mode == ALONG ? i * G * 4 : i * at_once / 4 * PITCH(ROWS);
+                copy_async<16>(shared + to + place, p + other[i], in);
+            }
+            p += step;
+            left -= ahead;
         }
-        if constexpr (S::mode != ANY) side.p += ahead * side.inner;
-        k += ahead;
     }
 };
 
@@ -270,8 +281,6 @@ template <int M, int N, int STAGES, class P> __device__ __noinline__ void produc
     float* shared = (float*)shared_memory + slice * STAGES * span;
     typedef decltype(terms.left(0)) Left;
     typedef decltype(terms.right(0)) Right;
-    Stream<M, G, Left> left;
-    Stream<N, G, Right> right;
     float c[2][4][4];
     #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -279,42 +288,38 @@ template <int M, int N, int STAGES, class P> __device__ __noinline__ void produc
         for (int j = 0; j < 4; j++)
             #pragma unroll
             for (int e = 0; e < 4; e++) c[i][j][e] = 0.0f;
-    // Steps of this slice in a term.
-    auto steps = [&](int i) { return ((terms.depth(i) + 15) / 16 + slices - 1 - slice) / slices; };
-    const int count = terms.count();
-    int all = 0, term = 0, rest = 0;
-    for (int i = 0; i < count; i++) all += steps(i);
-    int unfetched = all;
-    auto fetch_next = [&](int stage) {
-        if (unfetched > 0) {
-            while (rest == 0) {
-                rest = steps(term);
-                left.start(terms.left(term), m0, slice * 16);
-                right.start(terms.right(term), n0, slice * 16);
-                term++;
+    auto wait = [&]() { asm volatile("bar.sync %0, %1;\n" ::"r"(slice + 1), "n"(G) : "memory"); };
+    #pragma unroll 1
+    for (int term = 0; term < terms.count(); term++) {
+        const int steps = ((terms.depth(term) + 15) / 16 + slices - 1 - slice) / slices;
+        Stream<M, G, Left> left(terms.left(term), m0, slice * 16, 16 * slices);
+        Stream<N, G, Right> right(terms.right(term), n0, slice * 16, 16 * slices);
+        int unfetched = steps;
+        auto next = [&](float* to) {
+            if (unfetched > 0) {
+                left.next(to, 16 * slices);
+                right.next(to + SPAN(M), 16 * slices);
             }
-            left.next(shared + stage * span, 16 * slices);
-            right.next(shared + stage * span + SPAN(M), 16 * slices);
             unfetched--;
-            rest--;
+            asm volatile("cp.async.commit_group;\n");
+        };
+        // The threads of the slice wait for each other: nobody reads what is overwritten.
+        if (term > 0) wait();
+        #pragma unroll 1
+        for (int s = 0; s < STAGES - 1; s++) next(shared + s * span);
+        float *now = shared, *free = shared + (STAGES - 1) * span;
+        #pragma unroll 1
+        for (int i = 0; i < steps; i++) {
+            asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
+            wait();
+            next(free);
+            float x[4][4], y[4][4];
+            take<M, 4, Left::mode>(x, now, wm, g, t);
+            take<N, 4, Right::mode>(y, now + SPAN(M), wn, g, t);
+            multiply<2>(c, x, y);
+            free = now;
+            now = now + span == shared + STAGES * span ? shared : now + span;
         }
-        asm volatile("cp.async.commit_group;\n");
-    };
-    #pragma unroll 1
-    for (int s = 0; s < STAGES - 1; s++) fetch_next(s);
-    int stage = 0, free = STAGES - 1;
-    #pragma unroll 1
-    for (int i = 0; i < all; i++) {
-        asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
-        // The threads of the slice wait for each other.
-        asm volatile("bar.sync %0, %1;\n" ::"r"(slice + 1), "n"(G) : "memory");
-        fetch_next(free);
-        free = stage;
-        float x[4][4], y[4][4];
-        take<M, 4, Left::mode>(x, shared + stage * span, wm, g, t);
-        take<N, 4, Right::mode>(y, shared + stage * span + SPAN(M), wn, g, t);
-        multiply<2>(c, x, y);
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
     asm volatile("cp.async.wait_group 0;\n" ::: "memory");
     __syncthreads();
@@ -360,6 +365,19 @@ template <class T, int M, int N, int S> __device__ __forceinline__ T result(int 
     #pragma unroll
     for (int s = 1; s < S; s++) v += p[s * M * STRIDE(N)];
     return v;
+}
+
+// The four from e on.
+template <class T, int M, int N, int S> __device__ __forceinline__ void result(int e, T (&v)[4]) {
+    const T* p = (const T*)shared_memory + e / N * STRIDE(N) + e % N;
+    load4(v, p);
+    #pragma unroll
+    for (int s = 1; s < S; s++) {
+        T more[4];
+        load4(more, p + s * M * STRIDE(N));
+        #pragma unroll
+        for (int q = 0; q < 4; q++) v[q] += more[q];
+    }
 }
 
 // Convolutions: x [n, c, h, w], f [o, c, fh, fw], y [n, o, oh, ow]. Every extent is a constant of the generated structure C.
