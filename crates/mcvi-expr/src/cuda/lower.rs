@@ -63,6 +63,12 @@ const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
 const STAGES: usize = 4;
 
 impl Tile {
+    /// Sizes there are for a product, where there is so much shared memory.
+    pub fn of(m: &MatMul, precision: Precision, room: usize) -> Vec<Tile> {
+        let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
+        if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
+    }
+
     /// Whether operands go through shared memory.
     fn large(self) -> bool {
         self.wide == 64
@@ -93,11 +99,11 @@ impl Tile {
         (!self.large() || self.stages(room) >= 2) && self.shared(room) <= room
     }
 
-    fn count(self, m: &MatMul) -> usize {
+    pub fn count(self, m: &MatMul) -> usize {
         m.m.div_ceil(self.high) * m.n.div_ceil(self.wide) * m.terms.first().map_or(0, |t| t.items.len())
     }
 
-    fn cost(self, m: &MatMul, epilogues: &[Epilogue]) -> f64 {
+    pub fn cost(self, m: &MatMul, epilogues: &[Epilogue]) -> f64 {
         let depth: usize = m.terms.iter().map(|t| t.k).sum();
         let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
         let each = (self.high * self.wide / THREADS) as f64;
@@ -107,10 +113,6 @@ impl Tile {
 
 /// The best sizes for products that run side by side.
 pub(super) fn tiles(products: &[(&MatMul, &[Epilogue])], precision: Precision, room: usize) -> Vec<Tile> {
-    let of = |m: &MatMul| -> Vec<Tile> {
-        let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
-        if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
-    };
     let end = |chosen: &[Tile]| {
         let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
         super::schedule::makespan(work.collect(), code::SPREAD)
@@ -118,13 +120,14 @@ pub(super) fn tiles(products: &[(&MatMul, &[Epilogue])], precision: Precision, r
     let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
     for (i, (m, e)) in products.iter().enumerate() {
         let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], code::SPREAD);
-        chosen[i] = of(m).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
+        chosen[i] =
+            Tile::of(m, precision, room).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
     }
     // Then each in turn, given the others, as long as that helps.
     let mut best = end(&chosen);
     for _ in 0..3 {
         for (i, (m, _)) in products.iter().enumerate().filter(|_| products.len() > 1) {
-            for t in of(m) {
+            for t in Tile::of(m, precision, room) {
                 let before = std::mem::replace(&mut chosen[i], t);
                 let now = end(&chosen);
                 if now < best {

@@ -1,5 +1,6 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
+use super::balance;
 use super::fuse::{self, Step, Work};
 use super::lower::{self, Functions, Layout, Precision, Task, Tile};
 use crate::plan::{Kernel, Life, Plan, place};
@@ -16,7 +17,8 @@ pub(super) struct Shaped {
 
 /// Order a plan's work for a GPU and give its buffers memory.
 pub(super) fn shape(plan: &Plan) -> Shaped {
-    let steps = fuse::steps(plan);
+    let mut steps = fuse::steps(plan);
+    balance::spread(&mut steps);
     let mut lives: Vec<Life> =
         plan.buffers.iter().map(|b| Life { bytes: b.len * b.dtype.bytes(), from: usize::MAX, until: 0 }).collect();
     for step in &steps {

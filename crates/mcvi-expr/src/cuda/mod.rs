@@ -6,6 +6,7 @@
 //! neither on the number of multiprocessors used nor on who computes what.
 
 mod access;
+mod balance;
 mod code;
 mod driver;
 mod fuse;
