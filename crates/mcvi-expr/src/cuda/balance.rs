@@ -1,8 +1,7 @@
 //! Products that may wait, such as gradients of weights, moved to levels that leave multiprocessors idle.
 
-use super::code::SPREAD;
 use super::fuse::{Step, Work};
-use super::lower::{Precision, Tile};
+use super::lower::{BLOCKS, Precision, Tile};
 use super::schedule::makespan;
 use std::collections::HashMap;
 
@@ -28,9 +27,9 @@ pub(super) fn spread(steps: &mut [Step]) {
         let tiles = Tile::of(product, Precision::Tf32, usize::MAX);
         tiles.into_iter().map(|t| (t.count(product), t.cost(product, epilogues))).collect()
     };
-    let end = |load: &HashMap<usize, (usize, f64)>| makespan(load.values().copied().collect(), SPREAD);
+    let end = |load: &HashMap<usize, (usize, f64)>| makespan(load.values().copied().collect(), BLOCKS);
     for (i, step) in steps.iter().enumerate() {
-        let alone = |size: &(usize, f64)| makespan(vec![*size], SPREAD);
+        let alone = |size: &(usize, f64)| makespan(vec![*size], BLOCKS);
         if let Some(best) = sizes(step).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))) {
             loads[step.level].insert(i, best);
         }

@@ -21,6 +21,8 @@ pub(super) struct Code {
     pub tiles: usize,
     /// Elements a thread computes one after the other.
     pub turns: usize,
+    /// How often it waits for memory or for the others meanwhile.
+    pub waits: usize,
 }
 
 /// The name of a type in CUDA C.
@@ -213,6 +215,11 @@ impl Body<'_> {
         self.loads.iter().map(each).sum::<usize>().max(1) * if self.t == "double" { 2 } else { 1 }
     }
 
+    /// How many are read before the first is computed with.
+    fn at_once(&self) -> usize {
+        (AHEAD / self.registers()).clamp(1, 8)
+    }
+
     fn arrays(&self, count: usize) -> String {
         let of = |r: &Read| {
             let four = if self.fours && r.quad == Quad::Vector { "[4]" } else { "" };
@@ -271,7 +278,7 @@ struct Ahead<'a> {
 impl Ahead<'_> {
     fn write(&self, body: &Body<'_>) -> String {
         let Ahead { index, start, end, step, element, turns } = self;
-        let count = (AHEAD / body.registers()).clamp(1, 8).min(*turns);
+        let count = body.at_once().min(*turns);
         let each = |inner: &str| {
             format!(
                 "#pragma unroll\nfor (int u = 0; u < {count}; u++) {{\nconst {index} x = y + u * {step};\n\
@@ -324,6 +331,8 @@ pub(super) fn map(map: &Map) -> Code {
     let ahead = |start: String, end: String, step, element: String, turns| {
         Ahead { index, start, end, step, element, turns }.write(&body)
     };
+    // Groups of columns a tile goes through.
+    let many = (map.tiles() * row.div_ceil(32 * wide)).div_ceil(2 * SPREAD);
     let (loops, tiles, turns) = match over {
         None | Some(Over::All) => {
             // Without a reduction the cut is free; with one, each tile leaves a partial result in its place.
@@ -369,16 +378,14 @@ pub(super) fn map(map: &Map) -> Code {
         Some(Over::Columns) => {
             // Parts are those of the plan; columns are shared out so that there are not too many tiles.
             let (parts, per) = (map.tiles(), map.tile / row);
-            let many = (parts * row.div_ceil(32 * wide)).div_ceil(2 * SPREAD);
             let chunks = row.div_ceil(32 * wide * many);
             let turns = per.div_ceil(WARPS) * many;
+            // The first threads have one column each.
             let ends = each(&|n, how| {
-                let end = format!(
-                    "r{n}{of} = reduce_columns<{how}>(r{n}{of});\n\
-                     if (threadIdx.x < 32 && c < {row}) t{n}[({index})part * {row} + c + {}] = r{n}{of};\n",
-                    if fours { "q" } else { "0" }
-                );
-                if fours { format!("#pragma unroll\nfor (int q = 0; q < 4; q++) {{\n{end}}}\n") } else { end }
+                format!(
+                    "{{\nconst {t} all = reduce_columns<{how}>(r{n});\nconst int first = c - {wide} * (threadIdx.x % 32), d = first + threadIdx.x;\n\
+                     if (threadIdx.x < 32 * {wide} && d < {row}) t{n}[({index})part * {row} + d] = all;\n}}\n"
+                )
             });
             let element = format!("const {index} i = x * {row} + c;\n");
             let walk = ahead(
@@ -397,7 +404,11 @@ pub(super) fn map(map: &Map) -> Code {
             (text, parts * chunks, turns)
         }
     };
-    Code { body: format!("{before}{loops}"), places, tiles, turns: turns * wide }
+    let waits = match over {
+        Some(Over::Columns) => 2 * many,
+        _ => turns.div_ceil(body.at_once()) + usize::from(over.is_some()),
+    };
+    Code { body: format!("{before}{loops}"), places, tiles, turns: turns * wide, waits }
 }
 
 /// What follows a product for each of its elements.
@@ -409,14 +420,17 @@ pub(super) struct Tail {
     stores: Vec<(String, String)>,
     maps: usize,
     fours: bool,
+    /// The type of the number of an element.
+    index: &'static str,
 }
 
 impl Tail {
-    /// After a product with so many columns, which goes to `to`.
-    pub fn new(dtype: DType, columns: usize, to: Place) -> Self {
+    /// After a product with so many rows in all and columns, which goes to `to`.
+    pub fn new(dtype: DType, (rows, columns): (usize, usize), to: Place) -> Self {
         let fours = dtype == DType::F32 && columns.is_multiple_of(4) && to.first.is_multiple_of(4);
         let (before, element) = (String::new(), String::new());
-        Tail { t: type_name(dtype), before, loads: vec![], element, stores: vec![], maps: 0, fours }
+        let index = if rows.saturating_mul(columns) > i32::MAX as usize { "i64" } else { "int" };
+        Tail { t: type_name(dtype), before, loads: vec![], element, stores: vec![], maps: 0, fours, index }
     }
 
     fn target(&mut self) {
@@ -454,7 +468,7 @@ impl Tail {
     /// The text around the `call` that computes a tile. What else is read does not depend on the product, so it is
     /// asked for before, unless it is too much to hold.
     pub fn write(&self, body: &mut String, call: &str, (high, wide): (usize, usize), slices: usize) {
-        let t = self.t;
+        let (t, index) = (self.t, self.index);
         let fours = self.fours && high * wide >= 4 * THREADS;
         let each = if fours { 4 } else { 1 };
         let all = high * wide / THREADS / each;
@@ -471,7 +485,7 @@ impl Tail {
             format!(
                 "#pragma unroll\nfor (int u = 0; u < {held}; u++) {{\n\
                  const int e = (threadIdx.x + ({first} + u) * THREADS) * {each}, r = m0 + e / {wide}, c = n0 + e % {wide};\n\
-                 if (r < rows && c < columns) {{\nconst int i = (item * rows + r) * columns + c;\n{inner}}}\n}}\n"
+                 if (r < rows && c < columns) {{\nconst {index} i = (({index})item * rows + r) * columns + c;\n{inner}}}\n}}\n"
             )
         };
         let result = format!("result<{t}, {high}, {wide}, {slices}>");

@@ -28,8 +28,8 @@ pub(super) enum Precision {
     Full,
 }
 
-/// Bytes of shared memory that reductions within a block use: a number for every thread.
-pub(super) const REDUCTION: usize = THREADS * 8;
+/// Bytes of shared memory that reductions within a block use: two numbers, or four floats, for every thread.
+pub(super) const REDUCTION: usize = THREADS * 16;
 
 /// The same for tiles of 32 by 32 of convolutions: operands, or partial sums of eight slices.
 fn small_tile(fast: bool, dtype: DType) -> usize {
@@ -50,15 +50,18 @@ const fn tile(high: usize, wide: usize, start: f64, inner: f64) -> Tile {
     Tile { high, wide, start, inner }
 }
 /// Large tiles read less; small ones keep more multiprocessors busy.
-const TILES: [Tile; 5] = [
-    tile(16, 32, 1200.0, 1.9),
-    tile(32, 32, 1200.0, 3.6),
-    tile(32, 64, 1500.0, 6.4),
-    tile(64, 64, 1500.0, 8.5),
-    tile(128, 64, 1800.0, 14.5),
+const TILES: [Tile; 6] = [
+    tile(16, 32, 1300.0, 2.9),
+    tile(32, 32, 1300.0, 5.5),
+    tile(32, 64, 2000.0, 6.6),
+    tile(64, 64, 2000.0, 8.5),
+    tile(64, 128, 2500.0, 16.0),
+    tile(128, 64, 2500.0, 16.0),
 ];
 /// Plain arithmetic in full precision has one size.
 const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
+/// Blocks that tiles are chosen for: a constant, so that results do not depend on the GPU.
+pub(super) const BLOCKS: usize = 132;
 /// Steps of a large tile under way, if there is room.
 const STAGES: usize = 4;
 
@@ -71,7 +74,7 @@ impl Tile {
 
     /// Whether operands go through shared memory.
     fn large(self) -> bool {
-        self.wide == 64
+        self.wide > 32
     }
 
     /// Partial sums of a tile (`SLICES` and `LARGE_SLICES` of product.cu).
@@ -111,22 +114,27 @@ impl Tile {
     }
 }
 
-/// The best sizes for products that run side by side.
-pub(super) fn tiles(products: &[(&MatMul, &[Epilogue])], precision: Precision, room: usize) -> Vec<Tile> {
+/// The best sizes for products that run side by side, and beside other work: so many tiles of so many nanoseconds.
+pub(super) fn tiles(
+    products: &[(&MatMul, &[Epilogue])],
+    others: &[(usize, f64)],
+    precision: Precision,
+    room: usize,
+) -> Vec<Tile> {
     let end = |chosen: &[Tile]| {
         let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
-        super::schedule::makespan(work.collect(), code::SPREAD)
+        super::schedule::makespan(work.chain(others.iter().copied()).collect(), BLOCKS)
     };
     let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
     for (i, (m, e)) in products.iter().enumerate() {
-        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], code::SPREAD);
+        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], BLOCKS);
         chosen[i] =
             Tile::of(m, precision, room).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
     }
     // Then each in turn, given the others, as long as that helps.
     let mut best = end(&chosen);
     for _ in 0..3 {
-        for (i, (m, _)) in products.iter().enumerate().filter(|_| products.len() > 1) {
+        for (i, (m, _)) in products.iter().enumerate() {
             for t in Tile::of(m, precision, room) {
                 let before = std::mem::replace(&mut chosen[i], t);
                 let now = end(&chosen);
@@ -212,15 +220,8 @@ impl Functions {
     }
 }
 
-/// The task of a step; functions it needs are added to `functions`. External functions have none, products the size of tiles
-/// chosen for them.
-pub(super) fn task(
-    step: &Step,
-    tile: Option<Tile>,
-    layout: &Layout<'_>,
-    precision: Precision,
-    functions: &mut Functions,
-) -> Option<Task> {
+/// The task of a step that is no product; functions it needs are added to `functions`. External functions have none.
+pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
         Some(Task { function: functions.get(body), words, tiles, cost, shared: REDUCTION, level: step.level })
@@ -232,17 +233,14 @@ pub(super) fn task(
             let bytes = len * dtype.bytes();
             return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
         }
-        Work::Product { product, epilogues, keep } => {
-            let tile = tile.unwrap_or(PLAIN);
-            let task = self::product(product, epilogues, *keep, tile, layout, precision, functions);
-            return Some(Task { level: step.level, ..task });
-        }
+        Work::Product { .. } => return None,
     };
     match kernel {
         Kernel::Map(m) => {
             let code = code::map(m);
             let words = code.places.iter().map(|p| at(*p)).collect();
-            let cost = 400.0 + code.turns as f64 * (20.0 + 10.0 * m.element_cost() * m.dtype.bytes() as f64);
+            let each = 10.0 + 3.0 * m.element_cost() * m.dtype.bytes() as f64;
+            let cost = 400.0 + code.waits as f64 * 900.0 + code.turns as f64 * each;
             lower(code.body, words, code.tiles, cost)
         }
         Kernel::Combine { how, dtype, parts, len, from, to } => {
@@ -310,9 +308,10 @@ fn axes(s: &Strided, words: &mut Vec<u64>) {
 /// How an operand may be fetched: `ALONG`, `ACROSS` or `ANY` of product.cu. `rows` and `depth` are its extents, the strides
 /// those of the two.
 fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along: isize) -> &'static str {
-    // Strides also have to fit the arithmetic there.
-    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 24;
-    let aligned = starts.iter().all(|s| s.is_multiple_of(4));
+    // The arithmetic there is of 32 bits.
+    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 22;
+    let span = rows.saturating_mul(across.unsigned_abs()).saturating_add(depth.saturating_mul(along.unsigned_abs()));
+    let aligned = starts.iter().all(|s| s.is_multiple_of(4)) && span < 1 << 31;
     if aligned && along == 1 && depth.is_multiple_of(4) && whole(across) {
         "ALONG"
     } else if aligned && across == 1 && rows.is_multiple_of(4) && whole(along) {
@@ -322,15 +321,15 @@ fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along:
     }
 }
 
-fn product(
-    m: &MatMul,
-    epilogues: &[Epilogue],
-    keep: bool,
+/// The task of a product in tiles of a size.
+pub(super) fn product(
+    step: &Step,
     tile: Tile,
     layout: &Layout<'_>,
     precision: Precision,
     functions: &mut Functions,
-) -> Task {
+) -> Option<Task> {
+    let Work::Product { product: m, epilogues, keep } = &step.work else { return None };
     let t = type_name(m.dtype);
     let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
     let items = m.terms.first().map_or(0, |t| t.items.len());
@@ -371,11 +370,11 @@ fn product(
     } else {
         (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), 1)
     };
-    let mut tail = code::Tail::new(m.dtype, m.n, m.to);
+    let mut tail = code::Tail::new(m.dtype, (m.m * items, m.n), m.to);
     if m.accumulate {
         tail.accumulate();
     }
-    if keep {
+    if *keep {
         tail.keep();
     }
     for e in epilogues {
@@ -385,7 +384,8 @@ fn product(
     tail.write(&mut body, &call, (high, wide), slices);
     let shared = if fast { tile.shared(layout.shared) } else { small_tile(fast, m.dtype) };
     let shared = shared.max(REDUCTION);
-    Task { function: functions.get(body), words, tiles: down * across * items, cost, shared, level: 0 }
+    let (function, tiles) = (functions.get(body), down * across * items);
+    Some(Task { function, words, tiles, cost, shared, level: step.level })
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.

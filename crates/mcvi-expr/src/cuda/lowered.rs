@@ -4,7 +4,6 @@ use super::balance;
 use super::fuse::{self, Step, Work};
 use super::lower::{self, Functions, Layout, Precision, Task, Tile};
 use crate::plan::{Kernel, Life, Plan, place};
-use std::collections::{BTreeMap, HashMap};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {
@@ -44,7 +43,10 @@ pub(super) fn shape(plan: &Plan) -> Shaped {
         *life = Life { bytes: 0, from: 0, until: 0 };
     }
     let (offsets, bytes) = place(&lives);
-    let tables = steps.iter().flat_map(lower::tables).flatten().collect();
+    // In the order in which products are lowered.
+    let mut sorted: Vec<&Step> = steps.iter().collect();
+    sorted.sort_by_key(|s| s.level);
+    let tables = sorted.into_iter().flat_map(lower::tables).flatten().collect();
     Shaped { steps, offsets, bytes, tables }
 }
 
@@ -70,19 +72,26 @@ pub(super) fn lower(
     precision: Precision,
 ) -> Lowered {
     let layout = Layout { plan, base, offsets: &shaped.offsets, shared };
-    let sizes = sizes(&shaped.steps, precision, shared);
     let mut functions = Functions::default();
     let transfer = functions.transfer();
     let (mut tasks, mut externals, mut at) = (vec![], vec![], tables);
     let mut checks = false;
-    for (number, step) in shaped.steps.iter().enumerate() {
+    // Products come last: their tiles are cut to fit beside the rest of their level.
+    let levels = shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
+    let mut others = vec![vec![]; levels];
+    let (products, rest): (Vec<&Step>, Vec<&Step>) =
+        shaped.steps.iter().partition(|s| matches!(s.work, Work::Product { .. }));
+    for step in rest {
         if let Work::Plan(kernel @ Kernel::External { .. }) = &step.work {
             externals.push((step.level, kernel.clone()));
         }
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
-        let Some(mut task) = lower::task(step, sizes.get(&number).copied(), &layout, precision, &mut functions) else {
-            continue;
-        };
+        let Some(task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        others[step.level].push((task.tiles, task.cost));
+        tasks.push(task);
+    }
+    for (step, tile) in sizes(&products, &others, precision, shared) {
+        let Some(mut task) = lower::product(step, tile, &layout, precision, &mut functions) else { continue };
         for (term, table) in lower::tables(step).iter().enumerate() {
             task.words[lower::table_word(term)] = at;
             at += 8 * table.len() as u64;
@@ -92,20 +101,24 @@ pub(super) fn lower(
     Lowered { tasks, externals, functions, transfer, checks }
 }
 
-/// The size of the tiles of every product, by the number of its step.
-fn sizes(steps: &[Step], precision: Precision, shared: usize) -> HashMap<usize, Tile> {
-    let mut levels: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (number, step) in steps.iter().enumerate() {
-        levels.entry(step.level).or_default().push(number);
-    }
-    let mut sizes = HashMap::new();
-    for level in levels.values() {
-        let of = |&n: &usize| match &steps[n].work {
-            Work::Product { product, epilogues, .. } => Some((n, (product, epilogues.as_slice()))),
+/// Products with the size of their tiles, beside the other work of each level.
+fn sizes<'a>(
+    products: &[&'a Step],
+    others: &[Vec<(usize, f64)>],
+    precision: Precision,
+    shared: usize,
+) -> Vec<(&'a Step, Tile)> {
+    let mut sorted = products.to_vec();
+    sorted.sort_by_key(|s| s.level);
+    let mut sizes = vec![];
+    for level in sorted.chunk_by(|a, b| a.level == b.level) {
+        let of = |s: &&'a Step| match &s.work {
+            Work::Product { product, epilogues, .. } => Some((product, epilogues.as_slice())),
             _ => None,
         };
-        let (numbers, products): (Vec<usize>, Vec<_>) = level.iter().filter_map(of).unzip();
-        sizes.extend(numbers.into_iter().zip(lower::tiles(&products, precision, shared)));
+        let side_by_side: Vec<_> = level.iter().filter_map(of).collect();
+        let tiles = lower::tiles(&side_by_side, &others[level[0].level], precision, shared);
+        sizes.extend(level.iter().copied().zip(tiles));
     }
     sizes
 }

@@ -115,6 +115,18 @@ template <class R, class T> __device__ __forceinline__ T reduce_columns(T x) {
     return x;
 }
 
+// The same with four neighbouring columns for each of the 32: the first 128 threads get the result of one each.
+template <class R> __device__ __forceinline__ float reduce_columns(const float (&x)[4]) {
+    float* part = (float*)shared_memory;
+    __syncthreads();
+    store4(part + 4 * threadIdx.x, x);
+    __syncthreads();
+    float all = part[threadIdx.x % 128];
+    if (threadIdx.x < 128)
+        for (int w = 1; w < WARPS; w++) all = R::join(all, part[threadIdx.x + 128 * w]);
+    return all;
+}
+
 // What a run needs to know; filled in by the host for each launch.
 struct Launch {
     u64 seed;

@@ -201,36 +201,42 @@ template <int BYTES> __device__ __forceinline__ void copy_async(float* to, const
     else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(in ? 4 : 0));
 }
 
-// The part of a thread, one of the G of a slice, in fetching ROWS rows of an operand from row r0 on, step by step. Beyond the last
-// row it may fetch any: nobody looks at what comes of it.
+// The part of a thread, one of the G of a slice, in fetching ROWS rows of an operand from row r0 on, step by step. Nothing is
+// fetched beyond the last row: many fetching the same would wait for each other.
 template <int ROWS, int G, class S> struct Stream {
     enum { quads = S::mode == ANY ? 1 : ROWS * 4 / G, at_once = G * 4 / ROWS };
     S side;
     const float* p;
-    // To the same row or inner element of the next step, and of the next part of this one; inner elements left; where it goes.
-    int step, other[quads], left, to;
-    __device__ __forceinline__ Stream(const S& s, int r0, int k, int ahead) : side(s) {
+    // From step to step, and from the first part of a step to the others; the next inner element, and the last of each part; where
+    // it goes.
+    int step, other[quads], k, end[quads], to;
+    __device__ __forceinline__ Stream(const S& s, int r0, int k0, int ahead) : side(s), k(k0) {
         const int u = threadIdx.x % G;
         if constexpr (S::mode == ALONG) {
             const int row = r0 + u / 4;
             k += u % 4 * 4;
-            p = s.p + min(row, s.rows - 1) * s.row + k;
+            p = s.p + row * s.row + k;
             #pragma unroll
-            for (int i = 0; i < quads; i++) other[i] = (min(row + i * (G / 4), s.rows - 1) - min(row, s.rows - 1)) * (int)s.row;
+            for (int i = 0; i < quads; i++) {
+                other[i] = i * (G / 4) * (int)s.row;
+                end[i] = row + i * (G / 4) < s.rows ? s.depth : 0;
+            }
             to = u * 4;
-            left = s.depth - k;
         } else if constexpr (S::mode == ACROSS) {
-            const int at = u / (ROWS / 4);
-            p = s.p + min(r0 + u % (ROWS / 4) * 4, s.rows - 4) + (k + at) * s.inner;
+            const int at = u / (ROWS / 4), row = r0 + u % (ROWS / 4) * 4;
+            k += at;
+            p = s.p + row + k * s.inner;
             #pragma unroll
-            for (int i = 0; i < quads; i++) other[i] = i * at_once * (int)s.inner;
+            for (int i = 0; i < quads; i++) {
+                other[i] = i * at_once * (int)s.inner;
+                end[i] = row < s.rows ? s.depth - i * at_once : 0;
+            }
             // Inner elements 0, 4, 8, 12 come first, then 1, 5, 9, 13 and so on.
             to = (at / 4 + at % 4 * 4) * PITCH(ROWS) + u % (ROWS / 4) * 4;
-            left = s.depth - k - at;
         } else {
-            // Here the row, and the inner element that is next.
+            // Here the row.
             to = r0 + u / 16;
-            left = k + u % 16;
+            k += u % 16;
         }
         step = ahead * (S::mode == ANY ? 1 : (int)s.inner);
     }
@@ -238,21 +244,19 @@ template <int ROWS, int G, class S> struct Stream {
         if constexpr (S::mode == ANY) {
             #pragma unroll
             for (int i = 0; i < ROWS * 16 / G; i++) {
-                const float* q = side.at(to + i * (G / 16), left);
+                const float* q = side.at(to + i * (G / 16), k);
                 copy_async<4>(shared + threadIdx.x % G + i * G, q ? q : side.p, q);
             }
-            left += ahead;
         } else {
             #pragma unroll
             for (int i = 0; i < quads; i++) {
-                const bool in = left > (S::mode == ALONG ? 0 : i * at_once);
                 // Of those at once, 4 or more, the place of the first says that of all.
                 const int place = S::mode == ALONG ? i * G * 4 : i * at_once / 4 * PITCH(ROWS);
-                copy_async<16>(shared + to + place, p + other[i], in);
+                copy_async<16>(shared + to + place, p + other[i], k < end[i]);
             }
             p += step;
-            left -= ahead;
         }
+        k += ahead;
     }
 };
 
