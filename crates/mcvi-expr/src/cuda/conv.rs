@@ -229,7 +229,7 @@ pub(super) fn task(
         ConvPart::Input => (Planes { plane: small[0] * small[1], image: ch * small[0] * small[1] }, n),
         ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, n.div_ceil(IMAGES_PER_TILE)),
     };
-    let mut tail = code::Tail::new(t, Some(planes));
+    let mut tail = code::Tail::images(c.dtype, planes);
     if keep {
         tail.keep();
     }

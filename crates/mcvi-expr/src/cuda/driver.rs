@@ -108,7 +108,10 @@ impl Gpu {
         let (major, minor) = self.context.compute_capability().map_err(|e| self.say(e))?;
         let code = nvrtc::compile(&functions.source(), &format!("sm_{major}{minor}"));
         let code = code.map_err(|why| Error::Device { device: self.name.clone(), why })?;
-        let module = self.context.load_module(Ptx::from_binary(code)).map_err(|e| self.say(e))?;
+        let module = self.context.load_module(Ptx::from_binary(code)).map_err(|e| {
+            let why = format!("{} ({})", words(e), nvrtc::versions());
+            Error::Device { device: self.name.clone(), why }
+        })?;
         let function = module.load_function("walk").map_err(|e| self.say(e))?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(attribute, shared as i32).map_err(|e| self.say(e))?;
@@ -138,12 +141,14 @@ impl Gpu {
         Ok(memory)
     }
 
+    /// Write bytes; they have been taken when this returns.
     pub fn write(&self, memory: &mut Memory, at: usize, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         let mut part = memory.slice.slice_mut(at..at + bytes.len());
-        self.stream.memcpy_htod(bytes, &mut part).map_err(|e| self.say(e))
+        self.stream.memcpy_htod(bytes, &mut part).map_err(|e| self.say(e))?;
+        self.finish()
     }
 
     pub fn read(&self, memory: &Memory, at: usize, bytes: usize) -> Result<Vec<u8>> {

@@ -365,6 +365,10 @@ impl Steps {
 }
 
 impl Step {
+    pub fn time(&self) -> usize {
+        self.time
+    }
+
     pub fn touches(&self) -> &[Access] {
         &self.touches
     }

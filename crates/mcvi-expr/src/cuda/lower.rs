@@ -32,17 +32,125 @@ pub(super) enum Precision {
 /// Words a tile of a transfer moves (`MOVED` of kernels.cu).
 pub(super) const MOVED: usize = 8192;
 
-/// Bytes of shared memory that reductions within a block use: a number for every thread.
-pub(super) const REDUCTION: usize = THREADS * 8;
+/// Bytes of shared memory that reductions within a block use: two numbers, or four floats, for every thread.
+pub(super) const REDUCTION: usize = THREADS * 16;
 
-/// Bytes of shared memory a tile of a product leaves its partial sums in.
-fn left_over((high, wide): (usize, usize), slices: usize, dtype: DType) -> usize {
-    slices * high * (wide + 4) * dtype.bytes()
+/// The same for tiles of 32 by 32 of convolutions: operands, or partial sums of eight slices.
+fn small_tile(fast: bool, dtype: DType) -> usize {
+    if fast { 8 * 32 * 36 * dtype.bytes() } else { 2 * 32 * 33 * dtype.bytes() }
 }
 
-/// The same for a tile of 32 by 32, which may also fetch through shared memory.
-fn small_tile(fast: bool, dtype: DType) -> usize {
-    if fast { left_over((32, 32), 8, dtype) } else { 2 * 32 * 33 * dtype.bytes() }
+/// A size of tiles of products, and what a tile of it costs: nanoseconds to begin with and for each inner element, as
+/// measured on an H200.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    high: usize,
+    wide: usize,
+    start: f64,
+    inner: f64,
+}
+
+const fn tile(high: usize, wide: usize, start: f64, inner: f64) -> Tile {
+    Tile { high, wide, start, inner }
+}
+/// Large tiles read less; small ones keep more multiprocessors busy.
+const TILES: [Tile; 6] = [
+    tile(16, 32, 1300.0, 2.9),
+    tile(32, 32, 1300.0, 5.5),
+    tile(32, 64, 2000.0, 6.6),
+    tile(64, 64, 2000.0, 8.5),
+    tile(64, 128, 2500.0, 16.0),
+    tile(128, 64, 2500.0, 16.0),
+];
+/// Plain arithmetic in full precision has one size.
+const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
+/// Blocks that tiles are chosen for: a constant, so that results do not depend on the GPU.
+pub(super) const BLOCKS: usize = 132;
+/// Steps of a large tile under way, if there is room.
+const STAGES: usize = 4;
+
+impl Tile {
+    /// Sizes there are for a product, where there is so much shared memory.
+    pub fn of(m: &MatMul, precision: Precision, room: usize) -> Vec<Tile> {
+        let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
+        if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
+    }
+
+    /// Whether operands go through shared memory.
+    fn large(self) -> bool {
+        self.wide > 32
+    }
+
+    /// Partial sums of a tile (`SLICES` and `LARGE_SLICES` of product.cu).
+    fn slices(self) -> usize {
+        WARPS / (self.high / if self.large() { 32 } else { 16 }) / (self.wide / 32)
+    }
+
+    /// Bytes of a step in shared memory.
+    fn step(self) -> usize {
+        let pitch = |rows: usize| (rows + 23) / 32 * 32 + 8;
+        self.slices() * 16 * (pitch(self.high) + pitch(self.wide)) * 4
+    }
+
+    /// Steps under way where there are so many bytes of shared memory.
+    fn stages(self, room: usize) -> usize {
+        (room / self.step()).min(STAGES)
+    }
+
+    fn shared(self, room: usize) -> usize {
+        let steps = if self.large() { self.stages(room) * self.step() } else { 0 };
+        steps.max(self.slices() * self.high * (self.wide + 4) * 4)
+    }
+
+    fn fits(self, room: usize) -> bool {
+        (!self.large() || self.stages(room) >= 2) && self.shared(room) <= room
+    }
+
+    pub fn count(self, m: &MatMul) -> usize {
+        m.m.div_ceil(self.high) * m.n.div_ceil(self.wide) * m.terms.first().map_or(0, |t| t.items.len())
+    }
+
+    pub fn cost(self, m: &MatMul, epilogues: &[Epilogue]) -> f64 {
+        let depth: usize = m.terms.iter().map(|t| t.k).sum();
+        let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
+        let each = (self.high * self.wide / THREADS) as f64;
+        self.start + depth as f64 * self.inner * m.dtype.bytes() as f64 / 4.0 + each * (100.0 + after * 15.0)
+    }
+}
+
+/// The best sizes for products that run side by side, and beside other work: so many tiles of so many nanoseconds.
+pub(super) fn tiles(
+    products: &[(&MatMul, &[Epilogue])],
+    others: &[(usize, f64)],
+    precision: Precision,
+    room: usize,
+) -> Vec<Tile> {
+    let end = |chosen: &[Tile]| {
+        let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
+        super::schedule::makespan(work.chain(others.iter().copied()).collect(), BLOCKS)
+    };
+    let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
+    for (i, (m, e)) in products.iter().enumerate() {
+        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], BLOCKS);
+        chosen[i] =
+            Tile::of(m, precision, room).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
+    }
+    // Then each in turn, given the others, as long as that helps.
+    let mut best = end(&chosen);
+    for _ in 0..3 {
+        for (i, (m, _)) in products.iter().enumerate() {
+            for t in Tile::of(m, precision, room) {
+                let before = std::mem::replace(&mut chosen[i], t);
+                let now = end(&chosen);
+                if now < best {
+                    best = now;
+                } else {
+                    chosen[i] = before;
+                }
+            }
+        }
+    }
+    chosen
 }
 
 /// Where the buffers of a plan lie on the device.
@@ -50,7 +158,7 @@ pub(super) struct Layout<'a> {
     pub plan: &'a Plan,
     pub base: u64,
     pub offsets: &'a [usize],
-    /// Bytes of shared memory a block may have.
+    /// Bytes of shared memory there is for a tile.
     pub shared: usize,
 }
 
@@ -124,7 +232,7 @@ impl Functions {
     }
 }
 
-/// The task of a step; functions it needs are added to `functions`. External functions have none.
+/// The task of a step that is no product; functions it needs are added to `functions`. External functions have none.
 pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
@@ -137,9 +245,7 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let bytes = len * dtype.bytes();
             return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
         }
-        Work::Product { product, epilogues, keep } => {
-            return Some(self::product(product, epilogues, *keep, step.level, layout, precision, functions));
-        }
+        Work::Product { .. } => return None,
         Work::Conv { conv, small, epilogues, keep } => {
             return Some(conv::task(conv, *small, (epilogues, *keep), step.level, layout, precision, functions));
         }
@@ -148,7 +254,8 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
         Kernel::Map(m) => {
             let code = code::map(m);
             let words = code.places.iter().map(|p| at(*p)).collect();
-            let cost = 400.0 + code.turns as f64 * (20.0 + 10.0 * m.element_cost() * m.dtype.bytes() as f64);
+            let each = 10.0 + 3.0 * m.element_cost() * m.dtype.bytes() as f64;
+            let cost = 400.0 + code.waits as f64 * 900.0 + code.turns as f64 * each;
             lower(code.body, words, code.tiles, cost)
         }
         Kernel::Combine { how, dtype, parts, len, from, to } => {
@@ -217,9 +324,10 @@ fn axes(s: &Strided, words: &mut Vec<u64>) {
 /// How an operand may be fetched: `ALONG`, `ACROSS` or `ANY` of product.cu. `rows` and `depth` are its extents, the strides
 /// those of the two.
 fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along: isize) -> &'static str {
-    // Strides also have to fit the arithmetic there.
-    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 24;
-    let aligned = starts.iter().all(|s| s.is_multiple_of(4));
+    // The arithmetic there is of 32 bits.
+    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 22;
+    let span = rows.saturating_mul(across.unsigned_abs()).saturating_add(depth.saturating_mul(along.unsigned_abs()));
+    let aligned = starts.iter().all(|s| s.is_multiple_of(4)) && span < 1 << 31;
     if aligned && along == 1 && depth.is_multiple_of(4) && whole(across) {
         "ALONG"
     } else if aligned && across == 1 && rows.is_multiple_of(4) && whole(along) {
@@ -229,15 +337,15 @@ fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along:
     }
 }
 
-fn product(
-    m: &MatMul,
-    epilogues: &[Epilogue],
-    keep: bool,
-    level: usize,
+/// The task of a product in tiles of a size.
+pub(super) fn product(
+    step: &Step,
+    tile: Tile,
     layout: &Layout<'_>,
     precision: Precision,
     functions: &mut Functions,
-) -> Task {
+) -> Option<Task> {
+    let Work::Product { product: m, epilogues, keep } = &step.work else { return None };
     let t = type_name(m.dtype);
     let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
     let items = m.terms.first().map_or(0, |t| t.items.len());
@@ -252,25 +360,8 @@ fn product(
         common(m.terms.iter().map(|t| fetch_mode(&starts(true, t), m.m, t.k, t.a_strides.0, t.a_strides.1)).collect());
     let right =
         common(m.terms.iter().map(|t| fetch_mode(&starts(false, t), m.n, t.k, t.b_strides.1, t.b_strides.0)).collect());
-    let depth: usize = m.terms.iter().map(|t| t.k).sum();
-    let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
-    // Large tiles read less; small ones keep more multiprocessors busy. Nanoseconds as measured on an H200.
-    let cost = |(high, wide): (usize, usize)| {
-        let per = match (fast, high) {
-            (true, 16) => 2.6,
-            (true, 32) => 5.5,
-            (true, _) => 16.5,
-            _ => 40.0 * m.dtype.bytes() as f64 / 4.0,
-        };
-        1200.0 + depth as f64 * per + (high * wide / THREADS) as f64 * (100.0 + after * 15.0)
-    };
-    let rounds =
-        |(high, wide): (usize, usize)| (m.m.div_ceil(high) * m.n.div_ceil(wide) * items).div_ceil(code::SPREAD);
-    let whole = |size: &(usize, usize)| rounds(*size) as f64 * cost(*size);
-    let sizes = if fast { vec![(16, 32), (32, 32), (64, 64)] } else { vec![(32, 32)] };
-    let best = sizes.into_iter().min_by(|a, b| whole(a).total_cmp(&whole(b)));
-    let (high, wide) = best.unwrap_or((32, 32));
-    let cost = cost((high, wide));
+    let Tile { high, wide, .. } = tile;
+    let cost = tile.cost(m, epilogues);
     let (down, across) = (m.m.div_ceil(high), m.n.div_ceil(wide));
     let mut words = vec![layout.address(m.to)];
     words.extend([m.m, m.n, m.terms.len(), items, across, down].map(|x| x as u64));
@@ -287,30 +378,30 @@ fn product(
          const int m0 = tile / across % down * {high}, n0 = tile % across * {wide};\n"
     );
     let (call, slices) = if fast {
-        let call = format!("product_tf32<{high}, {wide}>(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n");
-        (call, format!("SLICES({high}, {wide})"))
+        let which = match tile.large() {
+            true => format!("product_large<{high}, {wide}, {}>", tile.stages(layout.shared)),
+            false => format!("product_tf32<{high}, {wide}>"),
+        };
+        (format!("{which}(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n"), tile.slices())
     } else {
-        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), "1".to_owned())
+        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), 1)
     };
-    let mut tail = code::Tail::new(t, None);
+    let mut tail = code::Tail::new(m.dtype, (m.m * items, m.n), m.to);
     if m.accumulate {
         tail.accumulate();
     }
-    if keep {
+    if *keep {
         tail.keep();
     }
     for e in epilogues {
         let places = tail.map(e, words.len());
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
-    tail.write(&mut body, &call, (high, wide), &slices);
-    let shared = match (fast, high) {
-        (true, 16) => left_over((16, 32), 16, m.dtype),
-        (true, 64) => left_over((64, 64), 4, m.dtype),
-        _ => small_tile(fast, m.dtype),
-    };
+    tail.write(&mut body, &call, (high, wide), slices);
+    let shared = if fast { tile.shared(layout.shared) } else { small_tile(fast, m.dtype) };
     let shared = shared.max(REDUCTION);
-    Task { function: functions.get(body), words, tiles: down * across * items, cost, shared, level }
+    let (function, tiles) = (functions.get(body), down * across * items);
+    Some(Task { function, words, tiles, cost, shared, level: step.level })
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.

@@ -6,6 +6,7 @@
 //! neither on the number of multiprocessors used nor on who computes what.
 
 mod access;
+mod balance;
 mod code;
 mod conv;
 mod driver;
@@ -385,12 +386,27 @@ impl Executor {
         self.prepare(plan, &[], &[], 1)?;
         let Some(mut walk) = self.walk.take() else { unreachable!("just prepared") };
         let before = self.gpu.read(&self.arena, 0, self.shaped.bytes)?;
+        let timed = self.timed(plan, &mut walk, seed, step, steps);
+        self.gpu.write(&mut self.arena, 0, &before)?;
+        let rows = timed?;
         let mut names = vec![];
         let levels = self.shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
         for level in 0..levels {
             let of = self.shaped.steps.iter().filter(|s| s.level == level);
             names.push(of.map(|s| lowered::describe(&s.work)).collect::<Vec<_>>().join(" | "));
         }
+        // Levels that only keep states come first and have no name.
+        let unnamed = rows.len().saturating_sub(names.len());
+        let names = std::iter::repeat_n("keep states".to_owned(), unnamed).chain(names);
+        let median = |mut t: Vec<f64>| {
+            t.sort_by(f64::total_cmp);
+            t[t.len() / 2]
+        };
+        Ok(names.zip(rows.into_iter().map(median)).collect())
+    }
+
+    /// The times of each level in some steps.
+    fn timed(&mut self, plan: &Plan, walk: &mut Walk, seed: u64, step: u64, steps: usize) -> Result<Vec<Vec<f64>>> {
         let total = walk.segments.iter().map(|s| s.levels).sum::<usize>();
         let mut rows: Vec<Vec<f64>> = vec![vec![]; total];
         let mut times = self.gpu.memory(16 * total.max(1))?;
@@ -426,15 +442,7 @@ impl Executor {
                 }
             }
         }
-        self.gpu.write(&mut self.arena, 0, &before)?;
-        // Levels that only keep states come first and have no name.
-        let unnamed = rows.len().saturating_sub(names.len());
-        let names = std::iter::repeat_n("keep states".to_owned(), unnamed).chain(names);
-        let median = |mut t: Vec<f64>| {
-            t.sort_by(f64::total_cmp);
-            t[t.len() / 2]
-        };
-        Ok(names.zip(rows.into_iter().map(median)).collect())
+        Ok(rows)
     }
 }
 

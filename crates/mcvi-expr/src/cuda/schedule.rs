@@ -81,6 +81,21 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     lists
 }
 
+/// When the last of some tiles is done, given how many cost how much, if they are given out as above.
+pub(super) fn makespan(mut work: Vec<(usize, f64)>, blocks: usize) -> f64 {
+    work.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut load = vec![0.0f64; blocks];
+    let mut least = Least::new(blocks);
+    for (count, cost) in work {
+        for _ in 0..count.min(64 * blocks) {
+            let block = least.take();
+            load[block] += cost;
+            least.put(load[block], block);
+        }
+    }
+    load.into_iter().fold(0.0, f64::max)
+}
+
 /// Blocks by load, the smallest first; equal loads by number.
 struct Least(std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize)>>);
 
