@@ -46,26 +46,30 @@ enum Kind {
     Library,
     /// The training step of the auto-encoder as the library builds it, images gathered from 50,000.
     LibraryVae,
+    /// The same with convolutional networks.
+    LibraryConv,
 }
 
 impl Settings {
     fn dtype(&self) -> DType {
         match self.workload {
-            Kind::Vae | Kind::LibraryVae => DType::F32,
+            Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => DType::F32,
             Kind::Stomach | Kind::Library => DType::F64,
         }
     }
 
     fn parameters(&self) -> usize {
         match self.workload {
-            Kind::Vae | Kind::LibraryVae => vae::parameters(self.leapfrogs),
+            Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => vae::parameters(self.leapfrogs),
             Kind::Stomach | Kind::Library => stomach::PARAMETERS,
         }
     }
 
     fn build<'g>(&self, graph: &'g Graph, initial: Array, fixed: bool) -> Result<Workload<'g>> {
         Ok(match self.workload {
-            Kind::Vae | Kind::LibraryVae => vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?,
+            Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => {
+                vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?
+            }
             Kind::Stomach | Kind::Library => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
         })
     }
@@ -74,7 +78,7 @@ impl Settings {
     fn initial(&self) -> Result<Array> {
         let values = match self.workload {
             Kind::Stomach | Kind::Library => stomach::start(),
-            Kind::Vae | Kind::LibraryVae => {
+            Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => {
                 (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect()
             }
         };
@@ -109,8 +113,8 @@ impl Settings {
         for name in names {
             let shape = match (self.workload, name.as_str()) {
                 (Kind::Stomach | Kind::Library, _) => [self.draws, 2],
-                (Kind::Vae | Kind::LibraryVae, "x") => [self.batch, 784],
-                (Kind::Vae | Kind::LibraryVae, _) => [self.batch, 32],
+                (Kind::Vae | Kind::LibraryVae | Kind::LibraryConv, "x") => [self.batch, 784],
+                (Kind::Vae | Kind::LibraryVae | Kind::LibraryConv, _) => [self.batch, 32],
             };
             program.write(&name, &array(&shape, read(&format!("{name}.bin"))?)?)?;
         }
@@ -158,7 +162,7 @@ enum Timed {
 
 impl Timed {
     fn new(settings: &Settings) -> Result<Self> {
-        if matches!(settings.workload, Kind::Library | Kind::LibraryVae) && settings.device != Device::Cpu {
+        if matches!(settings.workload, Kind::Library) && settings.device != Device::Cpu {
             bail!("the library's iteration is timed on the CPU only");
         }
         match settings.workload {
@@ -173,17 +177,21 @@ impl Timed {
                 };
                 Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
             }
-            Kind::LibraryVae => {
-                let architecture = Architecture { leapfrogs: settings.leapfrogs, ..Architecture::default() };
-                let learned = Deep::new(architecture.clone(), 1)?.params.learned();
-                same_size(learned, settings.parameters())?;
+            Kind::LibraryVae | Kind::LibraryConv => {
+                let conv = matches!(settings.workload, Kind::LibraryConv);
+                let decoder = if conv { mcvi::vae::Kind::Conv } else { mcvi::vae::Kind::Dense };
+                let architecture = Architecture { decoder, leapfrogs: settings.leapfrogs, ..Architecture::default() };
+                if !conv {
+                    let learned = Deep::new(architecture.clone(), 1)?.params.learned();
+                    same_size(learned, settings.parameters())?;
+                }
                 let train = TrainSettings { batch: settings.batch, ..TrainSettings::default() };
                 let images = pixels(IMAGES)?;
                 let trainer = Trainer::new(
                     &architecture,
                     &train,
                     (&images, &pixels(500)?, ""),
-                    mcvi::Hardware::with_threads(settings.threads),
+                    mcvi::Hardware { device: settings.device, ..mcvi::Hardware::with_threads(settings.threads) },
                 )?;
                 Ok(Timed::Deep(Box::new(trainer), settings.batch))
             }

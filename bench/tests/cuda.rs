@@ -38,9 +38,9 @@ fn distance(got: &Array, want: &Array) -> f64 {
 
 #[test]
 fn sources_are_made_and_compile() {
-    for leapfrogs in [0, 1, 4] {
+    for (leapfrogs, batch) in [(0, 100), (1, 100), (4, 1000)] {
         let graph = Graph::new();
-        let (source, compiled) = vae(&graph, leapfrogs, 100).describe().unwrap().cuda_source("sm_90");
+        let (source, compiled) = vae(&graph, leapfrogs, batch).describe().unwrap().cuda_source("sm_90");
         eprintln!("vae {leapfrogs}: {} bytes of source, {compiled:?}", source.len());
         assert!(compiled.is_none_or(|c| c.is_ok()));
     }

@@ -1,6 +1,6 @@
 //! Which elements a kernel reads and writes: what order, levels and memory follow from.
 
-use super::fuse::Work;
+use super::fuse::{Epilogue, Work};
 use crate::ops::ExternalPart;
 use crate::plan::{BufId, ConvPart, IMAGES_PER_TILE, Kernel, Map, Over, Place, Strided};
 use std::ops::Range;
@@ -79,17 +79,41 @@ pub(super) fn of(work: &Work) -> Vec<Access> {
             if *keep {
                 all.push(run(product.to, len, true));
             }
-            for e in epilogues {
-                let mut touched = vec![];
-                map(&e.map, &mut touched);
-                // The product itself comes from the tile, not from memory.
-                touched.remove(e.load);
-                all.extend(touched);
+            tail(epilogues, &mut all);
+        }
+        Work::Conv { conv, small, epilogues, keep } => {
+            // Resized images are those of a convolution of the small extents, as far as memory goes.
+            let mut in_memory = conv.clone();
+            if let Some([h, w]) = *small {
+                in_memory.x[2..].copy_from_slice(&[h, w]);
             }
+            plan(&Kernel::Conv(in_memory), &mut all);
+            if !*keep {
+                all.retain(|a| !a.write);
+            }
+            tail(epilogues, &mut all);
         }
         Work::Plan(kernel) => plan(kernel, &mut all),
     }
     all
+}
+
+fn tail(epilogues: &[Epilogue], all: &mut Vec<Access>) {
+    for e in epilogues {
+        let mut touched = vec![];
+        map(&e.map, &mut touched);
+        // The product itself comes from the tile, not from memory.
+        touched.remove(e.load);
+        all.extend(touched);
+    }
+}
+
+/// Everything a kernel of the plan touches.
+pub(super) fn of_kernel(kernel: &Kernel) -> Vec<Access> {
+    match kernel {
+        Kernel::MatMul(m) => of(&Work::Product { product: m.clone(), epilogues: vec![], keep: true }),
+        _ => of(&Work::Plan(kernel.clone())),
+    }
 }
 
 fn plan(kernel: &Kernel, all: &mut Vec<Access>) {

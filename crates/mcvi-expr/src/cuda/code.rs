@@ -21,6 +21,8 @@ pub(super) struct Code {
     pub tiles: usize,
     /// Elements a thread computes one after the other.
     pub turns: usize,
+    /// How often it waits for memory or for the others meanwhile.
+    pub waits: usize,
 }
 
 /// The name of a type in CUDA C.
@@ -67,17 +69,43 @@ fn call(ops: &[MapOp], op: &MapOp, args: &[String]) -> String {
     format!("f_{name}({})", args.join(", "))
 }
 
-/// Offset of element `i` of a strided array, as an expression.
-fn offset(s: &Strided) -> String {
+/// Where an element of images lies: plane by plane of so many elements, image by image of so many. Its place is known as `image`,
+/// `o` and `p`.
+#[derive(Clone, Copy)]
+pub(super) struct Planes {
+    pub plane: usize,
+    pub image: usize,
+}
+
+/// The digit `i / unit % base` of an element's number, as an expression.
+fn digit(i: &str, unit: usize, base: usize, planes: Option<Planes>) -> String {
+    let (of, unit, whole) = match planes.filter(|_| i == "i") {
+        Some(Planes { plane, .. }) if plane.is_multiple_of(unit * base) => ("p", unit, unit * base == plane),
+        Some(Planes { plane, image }) if unit.is_multiple_of(plane) && image.is_multiple_of(unit * base) => {
+            ("o", unit / plane, unit * base == image)
+        }
+        Some(Planes { image, .. }) if unit == image => ("image", 1, false),
+        _ => (i, unit, false),
+    };
+    let quotient = if unit == 1 { of.to_owned() } else { format!("{of} / {unit}") };
+    if whole { quotient } else { format!("{quotient} % {base}") }
+}
+
+/// Offset of the element of a strided array whose number is the variable `i`, as an expression.
+fn offset(s: &Strided, i: &str, planes: Option<Planes>) -> String {
     if s.is_contiguous() {
-        return "i".to_owned();
+        return i.to_owned();
     }
     let mut inner = 1usize;
     let mut terms = vec![];
     for (axis, (&d, &stride)) in s.dims.iter().zip(&s.strides).enumerate().rev() {
         if stride != 0 {
-            let index = if inner == 1 { "i".to_owned() } else { format!("i / {inner}") };
-            let index = if axis == 0 { index } else { format!("{index} % {d}") };
+            let index = match axis {
+                0 if inner == 1 => i.to_owned(),
+                0 if i == "i" && planes.is_some_and(|p| p.image == inner) => "image".to_owned(),
+                0 => format!("{i} / {inner}"),
+                _ => digit(i, inner, d, planes),
+            };
             terms.push(if stride == 1 { format!("({index})") } else { format!("({index}) * {stride}ll") });
         }
         inner *= d;
@@ -85,27 +113,111 @@ fn offset(s: &Strided) -> String {
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }
 
+/// How the four elements from element `i` on, a multiple of four, of an array of floats are read: by one access, as one and
+/// the same, or not at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Quad {
+    Vector,
+    Same,
+    No,
+}
+
+fn quad(s: &Strided) -> Quad {
+    let aligned = s.place.first.is_multiple_of(4);
+    if s.is_splat() {
+        return Quad::Same;
+    }
+    if s.is_contiguous() {
+        return if aligned { Quad::Vector } else { Quad::No };
+    }
+    let last = s.dims.len() - 1;
+    match s.strides[last] {
+        _ if !s.dims[last].is_multiple_of(4) => Quad::No,
+        0 => Quad::Same,
+        1 if aligned && s.strides[..last].iter().all(|s| s % 4 == 0) => Quad::Vector,
+        _ => Quad::No,
+    }
+}
+
+/// Whether a map can be computed four elements at a time.
+fn in_fours(map: &Map) -> bool {
+    map.dtype == DType::F32
+        && map.total.is_multiple_of(4)
+        && map.loads.iter().all(|l| quad(l) != Quad::No)
+        && map.stores.iter().all(|s| s.to.first.is_multiple_of(4))
+}
+
+/// Something read: its name, the expression for element `i`, and how four of them are read.
+struct Read {
+    name: String,
+    from: String,
+    quad: Quad,
+}
+
 /// The pieces of a map's text. Names start with a prefix, since several maps may follow one product.
 struct Pieces {
     /// Before the loop over elements.
     before: String,
-    /// Elements read: a name and the expression for element `i`.
-    loads: Vec<(String, String)>,
-    /// Operations on element `i`, then its stores.
+    loads: Vec<Read>,
+    /// Operations on an element.
     element: String,
+    /// What is stored of it: the array and the value.
+    stores: Vec<(String, String)>,
     /// The name of each reduction's operand.
     reduced: Vec<String>,
     places: Vec<Place>,
 }
 
-/// The text of a map whose arguments start at word `first`; the load `given`, if any, is the variable `v`.
-fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
+/// The name of a value of a map whose names start with `x`.
+fn value_name(dtype: DType, x: &str, v: &Value) -> String {
+    match v {
+        Value::Load(i) => format!("{x}l{i}"),
+        Value::Op(i) => format!("{x}o{i}"),
+        Value::Const(c) => constant(dtype, *c),
+    }
+}
+
+/// The number of the element of a strided array that lies at offset `i`, as an expression, if it has every offset once.
+pub(super) fn inverse(s: &Strided, total: usize, i: &str, planes: Option<Planes>) -> Option<String> {
+    let mut axes: Vec<(usize, usize, usize)> = vec![];
+    let mut inner = 1usize;
+    for (&d, &stride) in s.dims.iter().zip(&s.strides).rev() {
+        axes.push((usize::try_from(stride).ok()?, d, inner));
+        inner *= d;
+    }
+    axes.sort_unstable();
+    let mut next = 1;
+    for &(stride, d, _) in &axes {
+        if stride != next {
+            return None;
+        }
+        next *= d;
+    }
+    let part = |&(stride, d, inner): &(usize, usize, usize)| format!("{} * {inner}", digit(i, stride, d, planes));
+    (next == total && inner == total).then(|| axes.iter().map(part).collect::<Vec<_>>().join(" + "))
+}
+
+/// The text of a map whose arguments start at word `first`; the load `given`, if any, is the variable named there; `i` is the
+/// name of the variable with the element's number.
+fn pieces(
+    map: &Map,
+    first: usize,
+    given: Option<(usize, &str)>,
+    x: &str,
+    (i, planes): (&str, Option<Planes>),
+) -> Pieces {
     let t = type_name(map.dtype);
-    let mut p =
-        Pieces { before: String::new(), loads: vec![], element: String::new(), reduced: vec![], places: vec![] };
+    let mut p = Pieces {
+        before: String::new(),
+        loads: vec![],
+        element: String::new(),
+        stores: vec![],
+        reduced: vec![],
+        places: vec![],
+    };
     for (n, load) in map.loads.iter().enumerate() {
-        if given == Some(n) {
-            let _ = writeln!(p.element, "const {t} {x}l{n} = v;");
+        if let Some((_, value)) = given.filter(|g| g.0 == n) {
+            let _ = writeln!(p.element, "const {t} {x}l{n} = {value};");
             continue;
         }
         let word = first + p.places.len();
@@ -114,14 +226,11 @@ fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
             let _ = writeln!(p.before, "const {t} {x}l{n} = *at<{t}>(a, {word});");
         } else {
             let _ = writeln!(p.before, "{t}* const {x}p{n} = at<{t}>(a, {word});");
-            p.loads.push((format!("{x}l{n}"), format!("{x}p{n}[{}]", offset(load))));
+            let from = format!("{x}p{n}[{}]", offset(load, i, planes));
+            p.loads.push(Read { name: format!("{x}l{n}"), from, quad: quad(load) });
         }
     }
-    let name = |v: &Value| match v {
-        Value::Load(i) => format!("{x}l{i}"),
-        Value::Op(i) => format!("{x}o{i}"),
-        Value::Const(c) => constant(map.dtype, *c),
-    };
+    let name = |v: &Value| value_name(map.dtype, x, v);
     for (n, op) in map.ops.iter().enumerate() {
         let of = match (op.function, op.args.first()) {
             // What a second result is made of is what its pair is made of.
@@ -135,7 +244,7 @@ fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
         let word = first + p.places.len();
         p.places.push(store.to);
         let _ = writeln!(p.before, "{t}* const {x}s{n} = at<{t}>(a, {word});");
-        let _ = writeln!(p.element, "{x}s{n}[i] = {};", name(&store.value));
+        p.stores.push((format!("{x}s{n}"), name(&store.value)));
     }
     for (n, r) in map.reduces.iter().enumerate() {
         let word = first + p.places.len();
@@ -146,15 +255,75 @@ fn pieces(map: &Map, first: usize, given: Option<usize>, x: &str) -> Pieces {
     p
 }
 
+/// The text that reads, computes and stores one element `i`, or the four from it on; several such are under way, `u` is the
+/// number of each.
+struct Body<'a> {
+    t: &'a str,
+    fours: bool,
+    loads: &'a [Read],
+    /// Operations on an element, and what becomes of it beside the stores; `q` is its number of the four.
+    element: &'a str,
+    stores: &'a [(String, String)],
+}
+
+impl Body<'_> {
+    /// Registers of what is read.
+    fn registers(&self) -> usize {
+        let each = |r: &Read| if self.fours && r.quad == Quad::Vector { 4 } else { 1 };
+        self.loads.iter().map(each).sum::<usize>().max(1) * if self.t == "double" { 2 } else { 1 }
+    }
+
+    /// How many are read before the first is computed with.
+    fn at_once(&self) -> usize {
+        (AHEAD / self.registers()).clamp(1, 8)
+    }
+
+    fn arrays(&self, count: usize) -> String {
+        let of = |r: &Read| {
+            let four = if self.fours && r.quad == Quad::Vector { "[4]" } else { "" };
+            format!("{} {}_[{count}]{four};\n", self.t, r.name)
+        };
+        self.loads.iter().map(of).collect()
+    }
+
+    fn reads(&self) -> String {
+        let of = |r: &Read| match self.fours && r.quad == Quad::Vector {
+            true => format!("load4({}_[u], &{});\n", r.name, r.from),
+            false => format!("{}_[u] = {};\n", r.name, r.from),
+        };
+        self.loads.iter().map(of).collect()
+    }
+
+    /// Once everything is read; `start` defines what else an element is made of.
+    fn compute(&self, start: &str) -> String {
+        let t = self.t;
+        let taken = |r: &Read| {
+            let four = if self.fours && r.quad == Quad::Vector { "[q]" } else { "" };
+            format!("const {t} {} = {}_[u]{four};\n", r.name, r.name)
+        };
+        let taken: String = self.loads.iter().map(taken).collect();
+        if !self.fours {
+            let stores: String = self.stores.iter().map(|(to, value)| format!("{to}[i] = {value};\n")).collect();
+            return format!("{start}{taken}{}{stores}", self.element);
+        }
+        let arrays: String = self.stores.iter().map(|(to, _)| format!("{t} {to}_[4];\n")).collect();
+        let stores: String = self.stores.iter().map(|(to, value)| format!("{to}_[q] = {value};\n")).collect();
+        let ends: String = self.stores.iter().map(|(to, _)| format!("store4({to} + i, {to}_);\n")).collect();
+        format!(
+            "{arrays}#pragma unroll\nfor (int q = 0; q < 4; q++) {{\n{start}{taken}{}{stores}}}\n{ends}",
+            self.element
+        )
+    }
+}
+
 /// Registers that elements read ahead may take.
 const AHEAD: usize = 24;
 /// The same while a product is computed, which needs most registers itself.
 const HELD: usize = 16;
 
-/// A loop that reads several elements before it computes with the first: memory answers late, and the compiler must not
-/// move a read before a write that might be to the same place. `x` runs from `start` to below `end`; `i` is made from it.
+/// A loop that reads several elements (or fours) before it computes with the first: memory answers late, and the compiler must
+/// not move a read before a write that might be to the same place. `x` runs from `start` to below `end`; `i` is made from it.
 struct Ahead<'a> {
-    t: &'a str,
     index: &'a str,
     start: String,
     end: String,
@@ -165,30 +334,27 @@ struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    fn write(&self, loads: &[(String, String)], body: &str) -> String {
-        let Ahead { t, index, start, end, step, element, turns } = self;
-        let most = if *t == "double" { AHEAD / 2 } else { AHEAD };
-        let count = (most / loads.len().max(1)).clamp(1, 8).min(*turns);
-        if count == 1 {
-            let reads: String = loads.iter().map(|(name, from)| format!("const {t} {name} = {from};\n")).collect();
-            return format!(
-                "#pragma unroll 1\nfor ({index} x = {start}; x < {end}; x += {step}) {{\n{element}{reads}{body}}}\n"
-            );
-        }
-        let arrays: String = loads.iter().map(|(name, _)| format!("{t} {name}_[{count}];\n")).collect();
-        let reads: String = loads.iter().map(|(name, from)| format!("{name}_[u] = {from};\n")).collect();
-        let taken: String = loads.iter().map(|(name, _)| format!("const {t} {name} = {name}_[u];\n")).collect();
+    fn write(&self, body: &Body<'_>) -> String {
+        let Ahead { index, start, end, step, element, turns } = self;
+        let count = body.at_once().min(*turns);
+        let each = |inner: &str| {
+            format!(
+                "#pragma unroll\nfor (int u = 0; u < {count}; u++) {{\nconst {index} x = y + u * {step};\n\
+                 if (x < {end}) {{\n{element}{inner}}}\n}}\n"
+            )
+        };
         format!(
-            "#pragma unroll 1\nfor ({index} y = {start}; y < {end}; y += {count} * {step}) {{\n{arrays}\
-             #pragma unroll\nfor (int u = 0; u < {count}; u++) {{\nconst {index} x = y + u * {step};\nif (x < {end}) {{\n{element}{reads}}}\n}}\n\
-             #pragma unroll\nfor (int u = 0; u < {count}; u++) {{\nconst {index} x = y + u * {step};\nif (x < {end}) {{\n{element}{taken}{body}}}\n}}\n}}\n"
+            "#pragma unroll 1\nfor ({index} y = {start}; y < {end}; y += {count} * {step}) {{\n{}{}{}}}\n",
+            body.arrays(count),
+            if body.loads.is_empty() { String::new() } else { each(&body.reads()) },
+            each(&body.compute(""))
         )
     }
 }
 
 /// A map as a function of its own. It has reductions of one kind at most.
 pub(super) fn map(map: &Map) -> Code {
-    let Pieces { before, loads, element, reduced, places } = pieces(map, 0, None, "");
+    let Pieces { before, loads, element, stores, reduced, places } = pieces(map, 0, None, "", ("i", None));
     let t = type_name(map.dtype);
     let index = if map.total > i32::MAX as usize / 2 { "i64" } else { "int" };
     let (total, row) = (map.total, map.row.max(1));
@@ -196,22 +362,43 @@ pub(super) fn map(map: &Map) -> Code {
     let each = |f: &dyn Fn(usize, &str) -> String| -> String {
         map.reduces.iter().enumerate().map(|(n, r)| f(n, reduction(r.how))).collect()
     };
-    let starts = each(&|n, how| format!("{t} r{n} = {how}::start<{t}>();\n"));
-    let joins = each(&|n, how| format!("r{n} = {how}::join(r{n}, {});\n", reduced[n]));
-    let body = format!("{element}{joins}");
+    let over = map.reduces.first().map(|r| r.over);
+    // Fours take fewer instructions, but leave threads idle where there is little to do.
+    let whole = match over {
+        None => true,
+        Some(Over::All) => map.tile.is_multiple_of(4),
+        Some(_) => row.is_multiple_of(4) && row >= 128,
+    };
+    let fours = in_fours(map) && whole && total >= 4 * THREADS * SPREAD;
+    let wide = if fours { 4 } else { 1 };
+    let columns = over == Some(Over::Columns);
+    // A thread has one result of a reduction, or one for each of four columns.
+    let of = if columns && fours { "[q]" } else { "" };
+    let declare = if columns && fours { "[4]" } else { "" };
+    let starts = each(&|n, how| match columns && fours {
+        true => {
+            format!("{t} r{n}{declare};\n#pragma unroll\nfor (int q = 0; q < 4; q++) r{n}[q] = {how}::start<{t}>();\n")
+        }
+        false => format!("{t} r{n} = {how}::start<{t}>();\n"),
+    });
+    let joins = each(&|n, how| format!("r{n}{of} = {how}::join(r{n}{of}, {});\n", reduced[n]));
+    let element = format!("{element}{joins}");
+    let body = Body { t, fours, loads: &loads, element: &element, stores: &stores };
     let block_ends =
         each(&|n, how| format!("r{n} = reduce_block<{how}>(r{n});\nif (threadIdx.x == 0) t{n}[tile] = r{n};\n"));
     let ahead = |start: String, end: String, step, element: String, turns| {
-        Ahead { t, index, start, end, step, element, turns }.write(&loads, &body)
+        Ahead { index, start, end, step, element, turns }.write(&body)
     };
-    let over = map.reduces.first().map(|r| r.over);
+    // Groups of columns a tile goes through.
+    let many = (map.tiles() * row.div_ceil(32 * wide)).div_ceil(2 * SPREAD);
     let (loops, tiles, turns) = match over {
         None | Some(Over::All) => {
             // Without a reduction the cut is free; with one, each tile leaves a partial result in its place.
             let per = if over.is_none() { total.div_ceil(SPREAD).next_multiple_of(32).max(64) } else { map.tile };
-            let turns = per.div_ceil(THREADS);
-            let from = format!("({index})tile * {per} + threadIdx.x");
-            let walk = ahead(from, "end".to_owned(), "THREADS", format!("const {index} i = x;\n"), turns);
+            let turns = per.div_ceil(THREADS * wide);
+            let from = format!("({index})tile * {per} + {wide} * threadIdx.x");
+            let step = if fours { "4 * THREADS" } else { "THREADS" };
+            let walk = ahead(from, "end".to_owned(), step, format!("const {index} i = x;\n"), turns);
             let ends = if over.is_none() { "" } else { &block_ends };
             let text = format!(
                 "const {index} end = min(({index}){total}, ({index})(tile + 1) * {per});\n{starts}{walk}{ends}"
@@ -226,20 +413,20 @@ pub(super) fn map(map: &Map) -> Code {
             );
             (text, rows.div_ceil(THREADS), row)
         }
-        Some(Over::Rows) if row >= 256 && rows <= SPREAD => {
-            let turns = row.div_ceil(THREADS);
-            let of = format!("const {index} i = ({index})tile * {row} + x;\n");
-            let walk = ahead("threadIdx.x".to_owned(), row.to_string(), "THREADS", of, turns);
+        Some(Over::Rows) if row >= 256 * wide && rows <= SPREAD => {
+            let turns = row.div_ceil(THREADS * wide);
+            let of = format!("const {index} i = ({index})tile * {row} + {wide} * x;\n");
+            let walk = ahead("threadIdx.x".to_owned(), (row / wide).to_string(), "THREADS", of, turns);
             (format!("{starts}{walk}{block_ends}"), rows, turns)
         }
         Some(Over::Rows) => {
-            let turns = row.div_ceil(32);
+            let turns = row.div_ceil(32 * wide);
             let per = rows.div_ceil(SPREAD).clamp(4, WARPS);
             let ends = each(&|n, how| {
                 format!("r{n} = reduce_warp<{how}>(r{n});\nif (threadIdx.x % 32 == 0) t{n}[r] = r{n};\n")
             });
-            let of = format!("const {index} i = r * {row} + x;\n");
-            let walk = ahead("threadIdx.x % 32".to_owned(), row.to_string(), "32", of, turns);
+            let of = format!("const {index} i = r * {row} + {wide} * x;\n");
+            let walk = ahead("threadIdx.x % 32".to_owned(), (row / wide).to_string(), "32", of, turns);
             let text = format!(
                 "const {index} r = ({index})tile * {per} + threadIdx.x / 32;\n\
                  if (threadIdx.x < 32 * {per} && r < {rows}) {{\n{starts}{walk}{ends}}}\n"
@@ -249,40 +436,82 @@ pub(super) fn map(map: &Map) -> Code {
         Some(Over::Columns) => {
             // Parts are those of the plan; columns are shared out so that there are not too many tiles.
             let (parts, per) = (map.tiles(), map.tile / row);
-            let wide = (parts * row.div_ceil(32)).div_ceil(2 * SPREAD);
-            let chunks = row.div_ceil(32 * wide);
-            let turns = per.div_ceil(WARPS) * wide;
+            let chunks = row.div_ceil(32 * wide * many);
+            let turns = per.div_ceil(WARPS) * many;
+            // The first threads have one column each.
             let ends = each(&|n, how| {
                 format!(
-                    "r{n} = reduce_columns<{how}>(r{n});\n\
-                     if (threadIdx.x < 32 && c < {row}) t{n}[({index})part * {row} + c] = r{n};\n"
+                    "{{\nconst {t} all = reduce_columns<{how}>(r{n});\nconst int first = c - {wide} * (threadIdx.x % 32), d = first + threadIdx.x;\n\
+                     if (threadIdx.x < 32 * {wide} && d < {row}) t{n}[({index})part * {row} + d] = all;\n}}\n"
                 )
             });
-            let of = format!("const {index} i = x * {row} + c;\n");
-            let walk = ahead(format!("part * {per} + threadIdx.x / 32"), "last".to_owned(), "WARPS", of, turns);
+            let element = format!("const {index} i = x * {row} + c;\n");
+            let walk = ahead(
+                format!("part * {per} + threadIdx.x / 32"),
+                "last".to_owned(),
+                "WARPS",
+                element,
+                per.div_ceil(WARPS),
+            );
             let text = format!(
                 "const int part = tile / {chunks}, last = min({rows}, (part + 1) * {per});\n#pragma unroll 1\n\
-                 for (int w = 0; w < {wide}; w++) {{\nconst int c = (tile % {chunks} * {wide} + w) * 32 + threadIdx.x % 32;\n\
+                 for (int w = 0; w < {many}; w++) {{\n\
+                 const int c = ((tile % {chunks} * {many} + w) * 32 + threadIdx.x % 32) * {wide};\n\
                  {starts}if (c < {row}) {{\n{walk}}}\n{ends}}}\n"
             );
             (text, parts * chunks, turns)
         }
     };
-    Code { body: format!("{before}{loops}"), places, tiles, turns }
+    let waits = match over {
+        Some(Over::Columns) => 2 * many,
+        _ => turns.div_ceil(body.at_once()) + usize::from(over.is_some()),
+    };
+    Code { body: format!("{before}{loops}"), places, tiles, turns: turns * wide, waits }
 }
 
 /// What follows a product for each of its elements.
 pub(super) struct Tail {
     t: &'static str,
+    planes: Option<Planes>,
     before: String,
-    loads: Vec<(String, String)>,
+    /// Numbers of an element in maps that take them in another order.
+    numbers: String,
+    loads: Vec<Read>,
     element: String,
-    maps: usize,
+    stores: Vec<(String, String)>,
+    /// For each map, the variable that holds its number of an element.
+    maps: Vec<String>,
+    fours: bool,
+    /// The type of the number of an element.
+    index: &'static str,
 }
 
 impl Tail {
-    pub fn new(t: &'static str) -> Self {
-        Tail { t, before: String::new(), loads: vec![], element: String::new(), maps: 0 }
+    /// After a product with so many rows in all and columns, which goes to `to`.
+    pub fn new(dtype: DType, (rows, columns): (usize, usize), to: Place) -> Self {
+        let fours = dtype == DType::F32 && columns.is_multiple_of(4) && to.first.is_multiple_of(4);
+        let index = if rows.saturating_mul(columns) > i32::MAX as usize { "i64" } else { "int" };
+        Tail { fours, index, ..Self::bare(dtype, None) }
+    }
+
+    /// After a convolution, whose elements lie in planes.
+    pub fn images(dtype: DType, planes: Planes) -> Self {
+        Self::bare(dtype, Some(planes))
+    }
+
+    fn bare(dtype: DType, planes: Option<Planes>) -> Self {
+        Tail {
+            t: type_name(dtype),
+            planes,
+            before: String::new(),
+            numbers: String::new(),
+            loads: vec![],
+            element: String::new(),
+            stores: vec![],
+            maps: vec![],
+            fours: false,
+            index: "int",
+        }
     }
 
     fn target(&mut self) {
@@ -295,61 +524,125 @@ impl Tail {
     /// Add the product to what is there.
     pub fn accumulate(&mut self) {
         self.target();
-        self.loads.push(("old".to_owned(), "to[i]".to_owned()));
+        self.loads.push(Read { name: "old".to_owned(), from: "to[i]".to_owned(), quad: Quad::Vector });
         self.element.push_str("v += old;\n");
     }
 
     /// Store it.
     pub fn keep(&mut self) {
         self.target();
-        self.element.push_str("to[i] = v;\n");
+        self.stores.push(("to".to_owned(), "v".to_owned()));
     }
 
     /// Go on with a map, whose arguments start at word `first`; returns the places of those.
     pub fn map(&mut self, e: &Epilogue, first: usize) -> Vec<Place> {
-        let p = pieces(&e.map, first, Some(e.load), &format!("m{}", self.maps));
-        self.maps += 1;
+        let x = format!("m{}", self.maps.len());
+        // What is given, and the variable that holds its number.
+        let (value, mut i) = match &e.of {
+            None => ("v".to_owned(), "i".to_owned()),
+            Some((n, value)) => (value_name(e.map.dtype, &format!("m{n}"), value), self.maps[*n].clone()),
+        };
+        let given = &e.map.loads[e.load];
+        if !given.is_contiguous() {
+            let number =
+                inverse(given, e.map.total, &i, self.planes).unwrap_or_else(|| unreachable!("joined in some order"));
+            i = format!("{x}i");
+            let _ = writeln!(self.numbers, "const u32 {i} = {number};");
+        }
+        let mut p = pieces(&e.map, first, Some((e.load, &value)), &x, (&i, self.planes));
+        if i != "i" {
+            p.element.extend(p.stores.drain(..).map(|(to, value)| format!("{to}[{i}] = {value};\n")));
+        }
+        self.maps.push(i);
+        self.fours &= in_fours(&e.map);
         self.before.push_str(&p.before);
         self.loads.extend(p.loads);
         self.element.push_str(&p.element);
+        self.stores.extend(p.stores);
         p.places
     }
 
     /// The text around the `call` that computes a tile. What else is read does not depend on the product, so it is
     /// asked for before, unless it is too much to hold.
-    pub fn write(&self, body: &mut String, call: &str, (high, wide): (usize, usize), slices: &str) {
-        let t = self.t;
-        let all = high * wide / THREADS;
-        let room = |most: usize| most / if t == "double" { 2 } else { 1 } / self.loads.len().max(1);
+    pub fn write(&self, body: &mut String, call: &str, (high, wide): (usize, usize), slices: usize) {
+        let (t, index) = (self.t, self.index);
+        let fours = self.fours && high * wide >= 4 * THREADS;
+        let each = if fours { 4 } else { 1 };
+        let all = high * wide / THREADS / each;
+        let part = Body { t, fours, loads: &self.loads, element: &self.element, stores: &self.stores };
+        let room = |most: usize| most / part.registers();
         // All of them before the product, or after it as many as there is room for then.
-        let held = if room(HELD) >= all {
+        let before = room(HELD) >= all;
+        let held = if before {
             all
         } else {
             (1..=all).rev().find(|n| all.is_multiple_of(*n) && *n <= room(AHEAD)).unwrap_or(1)
         };
-        let before = held == all && room(HELD) >= all;
-        let arrays: String = self.loads.iter().map(|(name, _)| format!("{t} {name}_[{held}];\n")).collect();
-        let reads: String = self.loads.iter().map(|(name, from)| format!("{name}_[u] = {from};\n")).collect();
-        let taken: String = self.loads.iter().map(|(name, _)| format!("const {t} {name} = {name}_[u];\n")).collect();
         let round = |first: &str, inner: &str| {
             format!(
-                "#pragma unroll\nfor (int u = 0; u < {held}; u++) {{\nconst int e = threadIdx.x + ({first} + u) * THREADS, \
-                 r = m0 + e / {wide}, c = n0 + e % {wide};\nif (r < rows && c < columns) {{\n\
-                 const int i = (item * rows + r) * columns + c;\n{inner}}}\n}}\n"
+                "#pragma unroll\nfor (int u = 0; u < {held}; u++) {{\n\
+                 const int e = (threadIdx.x + ({first} + u) * THREADS) * {each}, r = m0 + e / {wide}, c = n0 + e % {wide};\n\
+                 if (r < rows && c < columns) {{\nconst {index} i = (({index})item * rows + r) * columns + c;\n{inner}}}\n}}\n"
             )
         };
-        let compute = format!("{t} v = result<{t}, {high}, {wide}, {slices}>(e);\n{taken}{}", self.element);
+        let result = format!("result<{t}, {high}, {wide}, {slices}>");
+        let compute = match fours {
+            true => format!("{t} v_[4];\n{result}(e, v_);\n{}", part.compute(&format!("{t} v = v_[q];\n"))),
+            false => part.compute(&format!("{t} v = {result}(e);\n")),
+        };
+        let reading = |first: &str| if self.loads.is_empty() { String::new() } else { round(first, &part.reads()) };
+        let arrays = part.arrays(held);
         body.push_str(&self.before);
         if before {
-            let reading = if self.loads.is_empty() { String::new() } else { round("0", &reads) };
-            let _ = write!(body, "{arrays}{reading}{call}{}", round("0", &compute));
+            let _ = write!(body, "{arrays}{}{call}{}", reading("0"), round("0", &compute));
         } else {
             let _ = write!(
                 body,
                 "{call}#pragma unroll 1\nfor (int w = 0; w < {all}; w += {held}) {{\n{arrays}{}{}}}\n",
-                round("w", &reads),
+                reading("w"),
                 round("w", &compute)
             );
         }
+    }
+
+    /// The text for a tile of `images` of `total` images, after the `call` that computes it: `value` is the element.
+    pub fn run(&self, body: &mut String, call: &str, images: usize, total: usize, value: &str) {
+        let (t, Some(Planes { plane, image })) = (self.t, self.planes) else {
+            unreachable!("convolutions have planes")
+        };
+        let (channels, rows) = (image / plane, images * image / plane);
+        // A thread keeps its pixel and goes from plane to plane, if all pixels have a thread.
+        let side = THREADS / plane;
+        let (turns, pixel) = if side > 0 {
+            let own = format!("p = threadIdx.x % {plane}, row = threadIdx.x / {plane} + turn * {side}");
+            (rows.div_ceil(side), own)
+        } else {
+            let any = format!("e = threadIdx.x + turn * THREADS, p = e % {plane}, row = e / {plane}");
+            ((rows * plane).div_ceil(THREADS), any)
+        };
+        let within = if side > 0 { format!("threadIdx.x < {} && ", side * plane) } else { String::new() };
+        let place = if images == 1 {
+            "image = tile, o = row".to_owned()
+        } else {
+            format!("image = tile * {images} + row / {channels}, o = row % {channels}")
+        };
+        let part = Body { t, fours: false, loads: &self.loads, element: &self.element, stores: &self.stores };
+        // Without a call each element is a long computation itself.
+        let held = if call.is_empty() { 1 } else { turns.min(part.at_once()) };
+        let round = |inner: String| {
+            format!(
+                "#pragma unroll\nfor (u32 u = 0; u < {held}; u++) {{\nconst u32 turn = first + u, {pixel}, {place};\n\
+                 if ({within}row < {rows} && image < {total}) {{\nconst u32 i = image * {image} + o * {plane} + p;\n{}{inner}}}\n}}\n",
+                self.numbers
+            )
+        };
+        let reading = if self.loads.is_empty() { String::new() } else { round(part.reads()) };
+        let _ = write!(
+            body,
+            "{}{call}#pragma unroll 1\nfor (u32 first = 0; first < {turns}; first += {held}) {{\n{}{reading}{}}}\n",
+            self.before,
+            part.arrays(held),
+            round(part.compute(&format!("{t} v = {value};\n")))
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The GPU itself: found, given memory, fed and launched, with every error of the driver in words.
 
-use super::lower::{Functions, SHARED};
+use super::lower::Functions;
 use super::nvrtc;
 use crate::error::{Error, Result};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
@@ -43,6 +43,8 @@ pub(super) struct Gpu {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     function: Option<CudaFunction>,
+    /// Bytes of shared memory of a block.
+    shared: usize,
 }
 
 /// Whether a GPU can be used; the error says what is missing.
@@ -79,7 +81,7 @@ impl Gpu {
             return Err(missing(&format!("its compute capability is {major}.{minor}, and 8.0 is needed")));
         }
         let stream = context.new_stream().map_err(say)?;
-        Ok(Gpu { name, context, stream, function: None })
+        Ok(Gpu { name, context, stream, function: None, shared: 0 })
     }
 
     fn say(&self, e: DriverError) -> Error {
@@ -91,16 +93,29 @@ impl Gpu {
         count.map_or(1, |n| n.max(1) as usize)
     }
 
-    /// Compile and load the functions of a program.
-    pub fn load(&mut self, functions: &Functions) -> Result<()> {
+    /// Bytes of shared memory a block may have, beside those that every block takes for its list.
+    pub fn most_shared(&self) -> usize {
+        let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        self.context.attribute(most).map_or(0, |n| (n.max(0) as usize).saturating_sub(4096))
+    }
+
+    /// Compile and load the functions of a program, whose tiles need so many bytes of shared memory.
+    pub fn load(&mut self, functions: &Functions, shared: usize) -> Result<()> {
+        if shared > self.most_shared() {
+            let why = format!("{shared} bytes of shared memory are needed, and it has {}", self.most_shared());
+            return Err(Error::Device { device: self.name.clone(), why });
+        }
         let (major, minor) = self.context.compute_capability().map_err(|e| self.say(e))?;
         let code = nvrtc::compile(&functions.source(), &format!("sm_{major}{minor}"));
         let code = code.map_err(|why| Error::Device { device: self.name.clone(), why })?;
-        let module = self.context.load_module(Ptx::from_binary(code)).map_err(|e| self.say(e))?;
+        let module = self.context.load_module(Ptx::from_binary(code)).map_err(|e| {
+            let why = format!("{} ({})", words(e), nvrtc::versions());
+            Error::Device { device: self.name.clone(), why }
+        })?;
         let function = module.load_function("walk").map_err(|e| self.say(e))?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        function.set_attribute(attribute, SHARED as i32).map_err(|e| self.say(e))?;
-        self.function = Some(function);
+        function.set_attribute(attribute, shared as i32).map_err(|e| self.say(e))?;
+        (self.function, self.shared) = (Some(function), shared);
         Ok(())
     }
 
@@ -126,12 +141,14 @@ impl Gpu {
         Ok(memory)
     }
 
+    /// Write bytes; they have been taken when this returns.
     pub fn write(&self, memory: &mut Memory, at: usize, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         let mut part = memory.slice.slice_mut(at..at + bytes.len());
-        self.stream.memcpy_htod(bytes, &mut part).map_err(|e| self.say(e))
+        self.stream.memcpy_htod(bytes, &mut part).map_err(|e| self.say(e))?;
+        self.finish()
     }
 
     pub fn read(&self, memory: &Memory, at: usize, bytes: usize) -> Result<Vec<u8>> {
@@ -163,7 +180,7 @@ impl Gpu {
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1),
             block_dim: (super::code::THREADS as u32, 1, 1),
-            shared_mem_bytes: SHARED as u32,
+            shared_mem_bytes: self.shared as u32,
         };
         let mut builder = self.stream.launch_builder(function);
         builder.arg(&launch);

@@ -4,15 +4,18 @@
 //! hold work that has nothing to do with the rest of it; that is taken apart first, so that each part can join its product.
 
 use super::access::{self, Access};
-use crate::plan::{Kernel, Map, MatMul, Over, Place, Plan, Store, Value};
+use super::code;
+use crate::plan::{Conv, ConvPart, Kernel, Map, MatMul, Over, Place, Plan, Reduce, Store, Strided, Value};
 use crate::shape::DType;
 use std::collections::{HashMap, HashSet};
 
-/// A map applied to the elements of a product where they are computed; its load number `load` is the product.
+/// A map applied to the elements of a product or convolution where they are computed; its load number `load` is the product,
+/// or a value of an earlier epilogue.
 #[derive(Clone, Debug)]
 pub(super) struct Epilogue {
     pub map: Map,
     pub load: usize,
+    pub of: Option<(usize, Value)>,
 }
 
 /// What one task computes.
@@ -25,11 +28,68 @@ pub(super) enum Work {
         /// Whether the product itself is needed in memory.
         keep: bool,
     },
+    /// The same for a convolution or the gradient of its images. Gradients of filters have no epilogues: others combine them.
+    Conv {
+        conv: Conv,
+        /// The extents its images have in memory, if they are smaller than those they are convolved with.
+        small: Option<[usize; 2]>,
+        epilogues: Vec<Epilogue>,
+        keep: bool,
+    },
     Zero {
         dtype: DType,
         to: Place,
         len: usize,
     },
+}
+
+impl Work {
+    /// Where the elements are that maps may be applied to as they are computed, and how many.
+    fn result(&self) -> Option<(Place, usize, DType)> {
+        match self {
+            Work::Product { product: p, .. } => Some((p.to, p.m * p.n * p.terms.first()?.items.len(), p.dtype)),
+            Work::Conv { conv: c, small, .. } => match (c.part, small) {
+                (ConvPart::Weight, _) => None,
+                (ConvPart::Input, Some([h, w])) => Some((c.to, c.x[0] * c.x[1] * h * w, c.dtype)),
+                (ConvPart::Input, None) => Some((c.to, c.x.iter().product(), c.dtype)),
+                (ConvPart::Output, _) => Some((c.to, c.y.iter().product(), c.dtype)),
+            },
+            _ => None,
+        }
+    }
+
+    fn epilogues(&self) -> &[Epilogue] {
+        match self {
+            Work::Product { epilogues, .. } | Work::Conv { epilogues, .. } => epilogues,
+            _ => &[],
+        }
+    }
+
+    /// What of the work is read where a map reads a strided array: the result itself or a value of an epilogue.
+    fn source(&self, from: &Strided, total: usize, dtype: DType) -> Option<Option<(usize, Value)>> {
+        let (to, all, of) = self.result()?;
+        if all != total || of != dtype || total > i32::MAX as usize {
+            return None;
+        }
+        // Tiles of convolutions are whole images, so that another order costs little.
+        let in_order = from.is_contiguous();
+        if !in_order && (!matches!(self, Work::Conv { .. }) || code::inverse(from, total, "", None).is_none()) {
+            return None;
+        }
+        if to == from.place {
+            return Some(None);
+        }
+        let stores = self.epilogues().iter().enumerate().flat_map(|(n, e)| e.map.stores.iter().map(move |s| (n, s)));
+        stores.into_iter().find(|(_, s)| s.to == from.place).map(|(n, s)| Some((n, s.value)))
+    }
+
+    /// Maps applied to those elements, and whether they are needed in memory.
+    fn tail(&mut self) -> Option<(&mut Vec<Epilogue>, &mut bool)> {
+        match self {
+            Work::Product { epilogues, keep, .. } | Work::Conv { epilogues, keep, .. } => Some((epilogues, keep)),
+            _ => None,
+        }
+    }
 }
 
 /// Work and the level it runs at.
@@ -46,10 +106,19 @@ pub(super) struct Step {
 pub(super) fn steps(plan: &Plan) -> Vec<Step> {
     let fixed: HashSet<u32> = plan.slots.iter().chain(&plan.outputs).map(|s| s.place.buf.0).collect();
     let mut steps = Steps { steps: vec![], of: HashMap::new(), clock: 0 };
+    // How many kernels read a buffer.
+    let mut read: HashMap<u32, usize> = HashMap::new();
+    for touch in plan.kernels.iter().flat_map(access::of_kernel).filter(|t| !t.write) {
+        *read.entry(touch.buf.0).or_default() += 1;
+    }
     for kernel in &plan.kernels {
         match kernel {
             Kernel::MatMul(product) => {
                 steps.push(Work::Product { product: product.clone(), epilogues: vec![], keep: true });
+            }
+            Kernel::Conv(conv) => steps.conv(conv.clone()),
+            Kernel::Resize { up: false, from, .. } if read[&from.buf.0] == 1 && !fixed.contains(&from.buf.0) => {
+                steps.shrink(kernel);
             }
             Kernel::Map(map) => {
                 for part in parts(map) {
@@ -70,6 +139,7 @@ pub(super) fn steps(plan: &Plan) -> Vec<Step> {
         }
     }
     steps.drop_unread(&fixed);
+    steps.close_gaps();
     steps.steps
 }
 
@@ -111,14 +181,59 @@ impl Steps {
         }
     }
 
-    /// Join a map to the product it reads, or add it as work of its own.
-    fn map(&mut self, map: Map) {
-        let found = (0..map.loads.len()).find_map(|load| Some((self.product_for(&map, load)?, load)));
-        let Some((index, load)) = found else { return self.push(Work::Plan(Kernel::Map(map))) };
-        let mut work = self.steps[index].work.clone();
-        if let Work::Product { epilogues, .. } = &mut work {
-            epilogues.push(Epilogue { map, load });
+    /// A convolution; if its images were resized for it, it does that itself.
+    fn conv(&mut self, mut conv: Conv) {
+        let mut small = None;
+        if conv.part != ConvPart::Input {
+            let x = conv.from[0];
+            let whole = Access { buf: x.buf, range: x.first..x.first + conv.x.iter().product::<usize>(), write: false };
+            if let [s] = self.before(&[whole], None).collect::<Vec<_>>()[..]
+                && let Work::Plan(Kernel::Resize { up: true, from, to, small: extents, .. }) = &self.steps[s].work
+                && *to == x
+                && self.unchanged(s)
+            {
+                (conv.from[0], small) = (*from, Some(*extents));
+            }
         }
+        self.push(Work::Conv { conv, small, epilogues: vec![], keep: true });
+    }
+
+    /// Whether what a step read is still there.
+    fn unchanged(&self, step: usize) -> bool {
+        let Step { touches, time, .. } = &self.steps[step];
+        let after = |t: &Access| {
+            self.of[&t.buf.0]
+                .iter()
+                .any(|&s| self.steps[s].time > *time && self.steps[s].touches.iter().any(|o| o.write && o.overlaps(t)))
+        };
+        !touches.iter().filter(|t| !t.write).any(after)
+    }
+
+    /// The adjoint of resizing. If it is of a gradient of images that nobody else reads, that computes it itself.
+    fn shrink(&mut self, kernel: &Kernel) {
+        let Kernel::Resize { from, to: target, small: extents, large, .. } = kernel else {
+            unreachable!("called for those")
+        };
+        let writers = self.of.get(&from.buf.0).into_iter().flatten().copied();
+        let index = writers.max_by_key(|&s| self.steps[s].time);
+        let found = index.and_then(|index| {
+            let mut work = self.steps[index].work.clone();
+            let Work::Conv { conv, small, epilogues, .. } = &mut work else { return None };
+            let same = conv.part == ConvPart::Input && conv.to == *from && conv.x[2..] == large[..];
+            if !same || small.is_some() || !epilogues.is_empty() || self.depended_on(index) {
+                return None;
+            }
+            (conv.to, *small) = (*target, Some(*extents));
+            Some((index, work))
+        });
+        match found {
+            Some((index, work)) => self.replace(index, work),
+            None => self.push(Work::Plan(kernel.clone())),
+        }
+    }
+
+    /// Put work in the place of a step that it includes.
+    fn replace(&mut self, index: usize, work: Work) {
         let touches = access::of(&work);
         let level = self.level(&touches, Some(index));
         self.note(index, &touches);
@@ -126,25 +241,59 @@ impl Steps {
         self.steps[index] = Step { work, level, time: self.clock, touches };
     }
 
-    /// The product whose elements, one by one, are the map's load, if the map may be computed along with it.
-    fn product_for(&self, map: &Map, load: usize) -> Option<usize> {
-        let from = &map.loads[load];
-        if !map.reduces.is_empty() || !from.is_contiguous() {
-            return None;
+    /// Whether later steps depend on this one being done.
+    fn depended_on(&self, index: usize) -> bool {
+        let Step { time, touches, .. } = &self.steps[index];
+        let moved = |s: &Step| s.time > *time && touches.iter().any(|t| s.touches.iter().any(|o| o.conflicts(t)));
+        let between = touches.iter().flat_map(|t| self.of.get(&t.buf.0).into_iter().flatten());
+        between.copied().any(|s| s != index && moved(&self.steps[s]))
+    }
+
+    /// Join a map to the product it reads, or add it as work of its own. If it has reductions, those follow by themselves.
+    fn map(&mut self, map: Map) {
+        if map.reduces.is_empty() {
+            if !self.join(&map) {
+                self.push(Work::Plan(Kernel::Map(map)));
+            }
+            return;
         }
+        let stored = |r: &Reduce| map.stores.iter().find(|s| s.value == r.value);
+        let read: HashSet<u32> = map.loads.iter().map(|l| l.place.buf.0).collect();
+        let apart =
+            map.reduces.iter().all(|r| stored(r).is_some()) && !map.stores.iter().any(|s| read.contains(&s.to.buf.0));
+        if apart && self.join(&trimmed(Map { reduces: vec![], ..map.clone() })) {
+            let whole = |to: Place| Strided { place: to, dims: vec![map.total], strides: vec![1] };
+            let loads = map.reduces.iter().filter_map(stored).map(|s| whole(s.to)).collect();
+            let again = |(n, r): (usize, &Reduce)| Reduce { value: Value::Load(n), ..r.clone() };
+            let reduces = map.reduces.iter().enumerate().map(again).collect();
+            self.push(Work::Plan(Kernel::Map(Map { loads, reduces, ops: vec![], stores: vec![], ..map })));
+        } else {
+            self.push(Work::Plan(Kernel::Map(map)));
+        }
+    }
+
+    /// Join a map to the product it reads, if there is one.
+    fn join(&mut self, map: &Map) -> bool {
+        let found = (0..map.loads.len()).find_map(|load| Some((self.product_for(map, load)?, load)));
+        let Some(((index, of), load)) = found else { return false };
+        let mut work = self.steps[index].work.clone();
+        if let Some((epilogues, _)) = work.tail() {
+            epilogues.push(Epilogue { map: map.clone(), load, of });
+        }
+        self.replace(index, work);
+        true
+    }
+
+    /// The product whose elements, one by one, are the map's load, if the map may be computed along with it.
+    fn product_for(&self, map: &Map, load: usize) -> Option<(usize, Option<(usize, Value)>)> {
+        let from = &map.loads[load];
         let wanted =
             Access { buf: from.place.buf, range: from.place.first..from.place.first + map.total, write: false };
         let writers = self.of.get(&wanted.buf.0)?.iter().copied();
         let writes = |s: usize| self.steps[s].touches.iter().any(|t| t.write && t.overlaps(&wanted));
         let index = writers.filter(|&s| writes(s)).max_by_key(|&s| self.steps[s].time)?;
-        let Step { work: Work::Product { product, .. }, time, level, touches } = &self.steps[index] else {
-            return None;
-        };
-        let items = product.terms.first()?.items.len();
-        let whole = product.to == from.place && product.m * product.n * items == map.total;
-        if !whole || product.dtype != map.dtype || map.total > i32::MAX as usize {
-            return None;
-        }
+        let Step { work, level, touches, .. } = &self.steps[index];
+        let of = work.source(from, map.total, map.dtype)?;
         // The map must read the product in this way only, and what else it reads must be there before the product is.
         let mut rest = vec![];
         for (i, other) in map.loads.iter().enumerate() {
@@ -164,36 +313,62 @@ impl Steps {
             return None;
         }
         // Nothing between the two may depend on the product being done.
-        let moved = |s: &Step| s.time > *time && touches.iter().any(|t| s.touches.iter().any(|o| o.conflicts(t)));
-        let between = touches.iter().flat_map(|t| self.of.get(&t.buf.0).into_iter().flatten());
-        if between.copied().any(|s| s != index && moved(&self.steps[s])) {
+        if self.depended_on(index) {
             return None;
         }
-        Some(index)
+        Some((index, of))
     }
 
-    /// Do not store products that nobody reads.
+    /// Do not store what nobody reads.
     fn drop_unread(&mut self, fixed: &HashSet<u32>) {
         for i in 0..self.steps.len() {
-            let Work::Product { product, epilogues, .. } = &self.steps[i].work else { continue };
-            if epilogues.is_empty() || fixed.contains(&product.to.buf.0) {
+            let unread = |place: Place, len: usize| {
+                let range = place.first..place.first + len;
+                let wanted = Access { buf: place.buf, range, write: true };
+                let readers = self.of.get(&place.buf.0).into_iter().flatten().copied();
+                let mut others = readers.filter(|&s| s != i);
+                let reads = |s: usize| self.steps[s].touches.iter().any(|t| !t.write && t.overlaps(&wanted));
+                !fixed.contains(&place.buf.0) && !others.any(reads)
+            };
+            if let Work::Plan(Kernel::Resize { planes, small, large, up, to, .. }) = &self.steps[i].work {
+                let each = if *up { large } else { small };
+                if unread(*to, planes * each[0] * each[1]) {
+                    self.steps[i].touches.clear();
+                }
                 continue;
             }
-            let buf = product.to.buf;
-            let readers = self.of.get(&buf.0).into_iter().flatten().copied();
-            let read = |s: usize| self.steps[s].touches.iter().any(|t| t.buf == buf && !t.write);
-            if readers.into_iter().any(|s| s != i && read(s)) {
+            let Some((to, len, _)) = self.steps[i].work.result() else { continue };
+            if self.steps[i].work.epilogues().is_empty() {
                 continue;
             }
-            if let Work::Product { keep, .. } = &mut self.steps[i].work {
-                *keep = false;
+            let mut work = self.steps[i].work.clone();
+            if let Some((epilogues, keep)) = work.tail() {
+                *keep = !unread(to, len);
+                epilogues.iter_mut().for_each(|e| e.map.stores.retain(|s| !unread(s.to, len)));
             }
-            self.steps[i].touches = access::of(&self.steps[i].work);
+            self.steps[i].touches = access::of(&work);
+            self.steps[i].work = work;
+        }
+        // Only resizing that others do themselves touches nothing.
+        self.steps.retain(|s| !s.touches.is_empty());
+    }
+
+    /// Number levels anew, without those that nothing is left of.
+    fn close_gaps(&mut self) {
+        let mut levels: Vec<usize> = self.steps.iter().map(|s| s.level).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        for step in &mut self.steps {
+            step.level = levels.partition_point(|l| *l < step.level);
         }
     }
 }
 
 impl Step {
+    pub fn time(&self) -> usize {
+        self.time
+    }
+
     pub fn touches(&self) -> &[Access] {
         &self.touches
     }

@@ -1,9 +1,10 @@
 //! From work to tasks: the function that computes each, its arguments, and how it is cut into tiles.
 
-use super::code::{self, THREADS, WARPS, type_name};
+use super::code::{self, SPREAD, THREADS, WARPS, type_name};
+use super::conv;
 use super::fuse::{Epilogue, Step, Work};
 use crate::ops::{Draw, Reduction};
-use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE, Kernel, MatMul, Place, Plan, Strided};
+use crate::plan::{Kernel, MatMul, Place, Plan, Strided};
 use crate::shape::DType;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,6 +17,8 @@ pub(super) struct Task {
     pub tiles: usize,
     /// Rough nanoseconds a tile takes.
     pub cost: f64,
+    /// Bytes of shared memory a tile needs, `REDUCTION` at least.
+    pub shared: usize,
     pub level: usize,
 }
 
@@ -26,14 +29,137 @@ pub(super) enum Precision {
     Full,
 }
 
-/// Bytes of shared memory the functions use: partial sums of the largest tile.
-pub(super) const SHARED: usize = 4 * 64 * 68 * 4;
+/// Words a tile of a transfer moves (`MOVED` of kernels.cu).
+pub(super) const MOVED: usize = 8192;
+
+/// Bytes of shared memory that reductions within a block use: two numbers, or four floats, for every thread.
+pub(super) const REDUCTION: usize = THREADS * 16;
+
+/// The same for tiles of 32 by 32 of convolutions: operands, or partial sums of eight slices.
+fn small_tile(fast: bool, dtype: DType) -> usize {
+    if fast { 8 * 32 * 36 * dtype.bytes() } else { 2 * 32 * 33 * dtype.bytes() }
+}
+
+/// A size of tiles of products, and what a tile of it costs: nanoseconds to begin with and for each inner element, as
+/// measured on an H200.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    high: usize,
+    wide: usize,
+    start: f64,
+    inner: f64,
+}
+
+const fn tile(high: usize, wide: usize, start: f64, inner: f64) -> Tile {
+    Tile { high, wide, start, inner }
+}
+/// Large tiles read less; small ones keep more multiprocessors busy.
+const TILES: [Tile; 6] = [
+    tile(16, 32, 1300.0, 2.9),
+    tile(32, 32, 1300.0, 5.5),
+    tile(32, 64, 2000.0, 6.6),
+    tile(64, 64, 2000.0, 8.5),
+    tile(64, 128, 2500.0, 16.0),
+    tile(128, 64, 2500.0, 16.0),
+];
+/// Plain arithmetic in full precision has one size.
+const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
+/// Blocks that tiles are chosen for: a constant, so that results do not depend on the GPU.
+pub(super) const BLOCKS: usize = 132;
+/// Steps of a large tile under way, if there is room.
+const STAGES: usize = 4;
+
+impl Tile {
+    /// Sizes there are for a product, where there is so much shared memory.
+    pub fn of(m: &MatMul, precision: Precision, room: usize) -> Vec<Tile> {
+        let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
+        if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
+    }
+
+    /// Whether operands go through shared memory.
+    fn large(self) -> bool {
+        self.wide > 32
+    }
+
+    /// Partial sums of a tile (`SLICES` and `LARGE_SLICES` of product.cu).
+    fn slices(self) -> usize {
+        WARPS / (self.high / if self.large() { 32 } else { 16 }) / (self.wide / 32)
+    }
+
+    /// Bytes of a step in shared memory.
+    fn step(self) -> usize {
+        let pitch = |rows: usize| (rows + 23) / 32 * 32 + 8;
+        self.slices() * 16 * (pitch(self.high) + pitch(self.wide)) * 4
+    }
+
+    /// Steps under way where there are so many bytes of shared memory.
+    fn stages(self, room: usize) -> usize {
+        (room / self.step()).min(STAGES)
+    }
+
+    fn shared(self, room: usize) -> usize {
+        let steps = if self.large() { self.stages(room) * self.step() } else { 0 };
+        steps.max(self.slices() * self.high * (self.wide + 4) * 4)
+    }
+
+    fn fits(self, room: usize) -> bool {
+        (!self.large() || self.stages(room) >= 2) && self.shared(room) <= room
+    }
+
+    pub fn count(self, m: &MatMul) -> usize {
+        m.m.div_ceil(self.high) * m.n.div_ceil(self.wide) * m.terms.first().map_or(0, |t| t.items.len())
+    }
+
+    pub fn cost(self, m: &MatMul, epilogues: &[Epilogue]) -> f64 {
+        let depth: usize = m.terms.iter().map(|t| t.k).sum();
+        let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
+        let each = (self.high * self.wide / THREADS) as f64;
+        self.start + depth as f64 * self.inner * m.dtype.bytes() as f64 / 4.0 + each * (100.0 + after * 15.0)
+    }
+}
+
+/// The best sizes for products that run side by side, and beside other work: so many tiles of so many nanoseconds.
+pub(super) fn tiles(
+    products: &[(&MatMul, &[Epilogue])],
+    others: &[(usize, f64)],
+    precision: Precision,
+    room: usize,
+) -> Vec<Tile> {
+    let end = |chosen: &[Tile]| {
+        let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
+        super::schedule::makespan(work.chain(others.iter().copied()).collect(), BLOCKS)
+    };
+    let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
+    for (i, (m, e)) in products.iter().enumerate() {
+        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], BLOCKS);
+        chosen[i] =
+            Tile::of(m, precision, room).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
+    }
+    // Then each in turn, given the others, as long as that helps.
+    let mut best = end(&chosen);
+    for _ in 0..3 {
+        for (i, (m, _)) in products.iter().enumerate() {
+            for t in Tile::of(m, precision, room) {
+                let before = std::mem::replace(&mut chosen[i], t);
+                let now = end(&chosen);
+                if now < best {
+                    best = now;
+                } else {
+                    chosen[i] = before;
+                }
+            }
+        }
+    }
+    chosen
+}
 
 /// Where the buffers of a plan lie on the device.
 pub(super) struct Layout<'a> {
     pub plan: &'a Plan,
     pub base: u64,
     pub offsets: &'a [usize],
+    /// Bytes of shared memory there is for a tile.
+    pub shared: usize,
 }
 
 impl Layout<'_> {
@@ -53,7 +179,7 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    fn get(&mut self, body: String) -> u32 {
+    pub fn get(&mut self, body: String) -> u32 {
         if let Some(&id) = self.known.get(&body) {
             return id;
         }
@@ -61,6 +187,13 @@ impl Functions {
         self.texts.push(body.clone());
         self.known.insert(body, id);
         id
+    }
+
+    /// Have a structure defined before the functions.
+    pub fn structure(&mut self, text: &str) {
+        if !self.structures.contains(text) {
+            self.structures.push_str(text);
+        }
     }
 
     /// Words per row moved into an input or out of an output, or kept in case a step fails.
@@ -76,6 +209,7 @@ impl Functions {
             include_str!("source/noise.cu"),
             include_str!("source/gamma.cu"),
             include_str!("source/product.cu"),
+            include_str!("source/conv.cu"),
             include_str!("source/kernels.cu"),
         ] {
             out.push_str(part);
@@ -98,11 +232,11 @@ impl Functions {
     }
 }
 
-/// The task of a step; functions it needs are added to `functions`. External functions have none.
+/// The task of a step that is no product; functions it needs are added to `functions`. External functions have none.
 pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
-        Some(Task { function: functions.get(body), words, tiles, cost, level: step.level })
+        Some(Task { function: functions.get(body), words, tiles, cost, shared: REDUCTION, level: step.level })
     };
     let n = |x: usize| x as u64;
     let kernel = match &step.work {
@@ -111,21 +245,25 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let bytes = len * dtype.bytes();
             return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
         }
-        Work::Product { product, epilogues, keep } => {
-            return Some(self::product(product, epilogues, *keep, step.level, layout, precision, functions));
+        Work::Product { .. } => return None,
+        Work::Conv { conv, small, epilogues, keep } => {
+            return Some(conv::task(conv, *small, (epilogues, *keep), step.level, layout, precision, functions));
         }
     };
     match kernel {
         Kernel::Map(m) => {
             let code = code::map(m);
             let words = code.places.iter().map(|p| at(*p)).collect();
-            let cost = 400.0 + code.turns as f64 * (20.0 + 10.0 * m.element_cost() * m.dtype.bytes() as f64);
+            let each = 10.0 + 3.0 * m.element_cost() * m.dtype.bytes() as f64;
+            let cost = 400.0 + code.waits as f64 * 900.0 + code.turns as f64 * each;
             lower(code.body, words, code.tiles, cost)
         }
         Kernel::Combine { how, dtype, parts, len, from, to } => {
             let how = if *how == Reduction::Sum { "Sum" } else { "Max" };
-            let body = format!("combine<{how}, {}>(a, tile);\n", type_name(*dtype));
-            lower(body, vec![at(*to), at(*from), n(*parts), n(*len)], len.div_ceil(32), 400.0 + 10.0 * *parts as f64)
+            let wide = len.div_ceil(SPREAD).next_power_of_two().clamp(32, THREADS);
+            let body = format!("combine<{how}, {}, {wide}>(a, tile);\n", type_name(*dtype));
+            let cost = 400.0 + 50.0 * parts.div_ceil(THREADS / wide) as f64;
+            lower(body, vec![at(*to), at(*from), n(*parts), n(*len)], len.div_ceil(wide), cost)
         }
         Kernel::Copy { from_type, to_type, from, to, .. } => {
             let body = format!("copy<{}, {}>(a, tile);\n", type_name(*from_type), type_name(*to_type));
@@ -153,7 +291,6 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let words = vec![at(*to), at(*a), at(*b), n(*size), n(*cols), transposed, backwards, n(groups)];
             lower(body, words, batch * groups, 300.0 + *size as f64 * 800.0)
         }
-        Kernel::Conv(c) => Some(conv(c, step.level, layout, precision, functions)),
         Kernel::Resize { dtype, planes, small, large, up, from, to } => {
             let body = format!("resize<{}, {up}>(a, tile);\n", type_name(*dtype));
             let mut words = vec![at(*to), at(*from), n(*planes)];
@@ -174,7 +311,7 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             lower(body, vec![at(*to), n(*len), u64::from(*stream)], len.div_ceil(per * THREADS), 700.0)
         }
         Kernel::External { .. } => None,
-        Kernel::MatMul(_) => unreachable!("products have a form of their own"),
+        Kernel::MatMul(_) | Kernel::Conv(_) => unreachable!("products have a form of their own"),
     }
 }
 
@@ -187,9 +324,10 @@ fn axes(s: &Strided, words: &mut Vec<u64>) {
 /// How an operand may be fetched: `ALONG`, `ACROSS` or `ANY` of product.cu. `rows` and `depth` are its extents, the strides
 /// those of the two.
 fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along: isize) -> &'static str {
-    // Strides also have to fit the arithmetic there.
-    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 24;
-    let aligned = starts.iter().all(|s| s.is_multiple_of(4));
+    // The arithmetic there is of 32 bits.
+    let whole = |x: isize| x % 4 == 0 && x.unsigned_abs() < 1 << 22;
+    let span = rows.saturating_mul(across.unsigned_abs()).saturating_add(depth.saturating_mul(along.unsigned_abs()));
+    let aligned = starts.iter().all(|s| s.is_multiple_of(4)) && span < 1 << 31;
     if aligned && along == 1 && depth.is_multiple_of(4) && whole(across) {
         "ALONG"
     } else if aligned && across == 1 && rows.is_multiple_of(4) && whole(along) {
@@ -199,15 +337,15 @@ fn fetch_mode(starts: &[usize], rows: usize, depth: usize, across: isize, along:
     }
 }
 
-fn product(
-    m: &MatMul,
-    epilogues: &[Epilogue],
-    keep: bool,
-    level: usize,
+/// The task of a product in tiles of a size.
+pub(super) fn product(
+    step: &Step,
+    tile: Tile,
     layout: &Layout<'_>,
     precision: Precision,
     functions: &mut Functions,
-) -> Task {
+) -> Option<Task> {
+    let Work::Product { product: m, epilogues, keep } = &step.work else { return None };
     let t = type_name(m.dtype);
     let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
     let items = m.terms.first().map_or(0, |t| t.items.len());
@@ -222,25 +360,8 @@ fn product(
         common(m.terms.iter().map(|t| fetch_mode(&starts(true, t), m.m, t.k, t.a_strides.0, t.a_strides.1)).collect());
     let right =
         common(m.terms.iter().map(|t| fetch_mode(&starts(false, t), m.n, t.k, t.b_strides.1, t.b_strides.0)).collect());
-    let depth: usize = m.terms.iter().map(|t| t.k).sum();
-    let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
-    // Large tiles read less; small ones keep more multiprocessors busy. Nanoseconds as measured on an H200.
-    let cost = |(high, wide): (usize, usize)| {
-        let per = match (fast, high) {
-            (true, 16) => 2.6,
-            (true, 32) => 5.5,
-            (true, _) => 16.5,
-            _ => 40.0 * m.dtype.bytes() as f64 / 4.0,
-        };
-        1200.0 + depth as f64 * per + (high * wide / THREADS) as f64 * (100.0 + after * 15.0)
-    };
-    let rounds =
-        |(high, wide): (usize, usize)| (m.m.div_ceil(high) * m.n.div_ceil(wide) * items).div_ceil(code::SPREAD);
-    let whole = |size: &(usize, usize)| rounds(*size) as f64 * cost(*size);
-    let sizes = if fast { vec![(16, 32), (32, 32), (64, 64)] } else { vec![(32, 32)] };
-    let best = sizes.into_iter().min_by(|a, b| whole(a).total_cmp(&whole(b)));
-    let (high, wide) = best.unwrap_or((32, 32));
-    let cost = cost((high, wide));
+    let Tile { high, wide, .. } = tile;
+    let cost = tile.cost(m, epilogues);
     let (down, across) = (m.m.div_ceil(high), m.n.div_ceil(wide));
     let mut words = vec![layout.address(m.to)];
     words.extend([m.m, m.n, m.terms.len(), items, across, down].map(|x| x as u64));
@@ -257,24 +378,30 @@ fn product(
          const int m0 = tile / across % down * {high}, n0 = tile % across * {wide};\n"
     );
     let (call, slices) = if fast {
-        let call = format!("product_tf32<{high}, {wide}>(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n");
-        (call, format!("SLICES({high}, {wide})"))
+        let which = match tile.large() {
+            true => format!("product_large<{high}, {wide}, {}>", tile.stages(layout.shared)),
+            false => format!("product_tf32<{high}, {wide}>"),
+        };
+        (format!("{which}(Terms<{t}, {left}, {right}>{{a, item}}, m0, n0);\n"), tile.slices())
     } else {
-        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), "1".to_owned())
+        (format!("product_plain<{t}>(Terms<{t}, ANY, ANY>{{a, item}}, m0, n0);\n"), 1)
     };
-    let mut tail = code::Tail::new(t);
+    let mut tail = code::Tail::new(m.dtype, (m.m * items, m.n), m.to);
     if m.accumulate {
         tail.accumulate();
     }
-    if keep {
+    if *keep {
         tail.keep();
     }
     for e in epilogues {
         let places = tail.map(e, words.len());
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
-    tail.write(&mut body, &call, (high, wide), &slices);
-    Task { function: functions.get(body), words, tiles: down * across * items, cost, level }
+    tail.write(&mut body, &call, (high, wide), slices);
+    let shared = if fast { tile.shared(layout.shared) } else { small_tile(fast, m.dtype) };
+    let shared = shared.max(REDUCTION);
+    let (function, tiles) = (functions.get(body), down * across * items);
+    Some(Task { function, words, tiles, cost, shared, level: step.level })
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.
@@ -291,30 +418,4 @@ pub(super) fn tables(step: &Step) -> Vec<Vec<u64>> {
 /// The word that holds the address of the table of a term.
 pub(super) fn table_word(term: usize) -> usize {
     7 + 8 * term + 7
-}
-
-fn conv(c: &Conv, level: usize, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Task {
-    let t = type_name(c.dtype);
-    let fast = c.dtype == DType::F32 && precision == Precision::Tf32;
-    let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
-    let (pixels, inner) = (oh * ow, ch * fh * fw);
-    let name = format!("Conv_{n}_{ch}_{h}_{w}_{o}_{fh}_{fw}_{oh}_{ow}_{}_{}", c.window.stride, c.window.before);
-    let structure = format!(
-        "struct {name} {{ enum {{ N = {n}, C = {ch}, H = {h}, W = {w}, O = {o}, FH = {fh}, FW = {fw}, OH = {oh}, OW = {ow}, \
-         P = {pixels}, K = {inner}, STEP = {}, BEFORE = {}, PART = {IMAGES_PER_TILE} }}; }};\n",
-        c.window.stride, c.window.before
-    );
-    if !functions.structures.contains(&structure) {
-        functions.structures.push_str(&structure);
-    }
-    let parts = n.div_ceil(IMAGES_PER_TILE);
-    let (part, rows, columns, copies, depth) = match c.part {
-        ConvPart::Output => ("output", o, n * pixels, 1, inner),
-        ConvPart::Input => ("input", ch, n * h * w, 1, o * fh * fw),
-        ConvPart::Weight => ("weight", o, inner, parts, n.min(IMAGES_PER_TILE) * pixels),
-    };
-    let body = format!("conv_{part}<{t}, {fast}, {name}>(a, tile);\n");
-    let words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
-    let cost = 700.0 + depth.div_ceil(32) as f64 * 400.0;
-    Task { function: functions.get(body), words, tiles: rows.div_ceil(32) * columns.div_ceil(32) * copies, cost, level }
 }

@@ -1,7 +1,8 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
-use super::fuse::{self, Step, Work};
-use super::lower::{self, Functions, Layout, Precision, Task};
+use super::balance;
+use super::fuse::{self, Epilogue, Step, Work};
+use super::lower::{self, Functions, Layout, Precision, Task, Tile};
 use crate::plan::{Kernel, Life, Plan, place};
 
 /// Work of a plan in levels, and where its buffers lie.
@@ -15,7 +16,8 @@ pub(super) struct Shaped {
 
 /// Order a plan's work for a GPU and give its buffers memory.
 pub(super) fn shape(plan: &Plan) -> Shaped {
-    let steps = fuse::steps(plan);
+    let mut steps = fuse::steps(plan);
+    balance::spread(&mut steps);
     let mut lives: Vec<Life> =
         plan.buffers.iter().map(|b| Life { bytes: b.len * b.dtype.bytes(), from: usize::MAX, until: 0 }).collect();
     for step in &steps {
@@ -41,7 +43,10 @@ pub(super) fn shape(plan: &Plan) -> Shaped {
         *life = Life { bytes: 0, from: 0, until: 0 };
     }
     let (offsets, bytes) = place(&lives);
-    let tables = steps.iter().flat_map(lower::tables).flatten().collect();
+    // In the order in which products are lowered.
+    let mut sorted: Vec<&Step> = steps.iter().collect();
+    sorted.sort_by_key(|s| s.level);
+    let tables = sorted.into_iter().flat_map(lower::tables).flatten().collect();
     Shaped { steps, offsets, bytes, tables }
 }
 
@@ -57,19 +62,36 @@ pub(super) struct Lowered {
     pub checks: bool,
 }
 
-/// Functions and arguments, for buffers from `base` on and tables at `tables`.
-pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precision: Precision) -> Lowered {
-    let layout = Layout { plan, base, offsets: &shaped.offsets };
+/// Functions and arguments, for buffers from `base` on and tables at `tables`, and so many bytes of shared memory.
+pub(super) fn lower(
+    plan: &Plan,
+    shaped: &Shaped,
+    base: u64,
+    tables: u64,
+    shared: usize,
+    precision: Precision,
+) -> Lowered {
+    let layout = Layout { plan, base, offsets: &shaped.offsets, shared };
     let mut functions = Functions::default();
     let transfer = functions.transfer();
     let (mut tasks, mut externals, mut at) = (vec![], vec![], tables);
     let mut checks = false;
-    for step in &shaped.steps {
+    // Products come last: their tiles are cut to fit beside the rest of their level.
+    let levels = shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
+    let mut others = vec![vec![]; levels];
+    let (products, rest): (Vec<&Step>, Vec<&Step>) =
+        shaped.steps.iter().partition(|s| matches!(s.work, Work::Product { .. }));
+    for step in rest {
         if let Work::Plan(kernel @ Kernel::External { .. }) = &step.work {
             externals.push((step.level, kernel.clone()));
         }
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
-        let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        let Some(task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        others[step.level].push((task.tiles, task.cost));
+        tasks.push(task);
+    }
+    for (step, tile) in sizes(&products, &others, precision, shared) {
+        let Some(mut task) = lower::product(step, tile, &layout, precision, &mut functions) else { continue };
         for (term, table) in lower::tables(step).iter().enumerate() {
             task.words[lower::table_word(term)] = at;
             at += 8 * table.len() as u64;
@@ -79,11 +101,47 @@ pub(super) fn lower(plan: &Plan, shaped: &Shaped, base: u64, tables: u64, precis
     Lowered { tasks, externals, functions, transfer, checks }
 }
 
+/// Products with the size of their tiles, beside the other work of each level.
+fn sizes<'a>(
+    products: &[&'a Step],
+    others: &[Vec<(usize, f64)>],
+    precision: Precision,
+    shared: usize,
+) -> Vec<(&'a Step, Tile)> {
+    let mut sorted = products.to_vec();
+    sorted.sort_by_key(|s| s.level);
+    let mut sizes = vec![];
+    for level in sorted.chunk_by(|a, b| a.level == b.level) {
+        let of = |s: &&'a Step| match &s.work {
+            Work::Product { product, epilogues, .. } => Some((product, epilogues.as_slice())),
+            _ => None,
+        };
+        let side_by_side: Vec<_> = level.iter().filter_map(of).collect();
+        let tiles = lower::tiles(&side_by_side, &others[level[0].level], precision, shared);
+        sizes.extend(level.iter().copied().zip(tiles));
+    }
+    sizes
+}
+
+/// Bytes of shared memory a block has where nobody says: those of an H100.
+const SHARED: usize = 223 << 10;
+
 /// The source for a plan, for tests and for those who want to read it.
 pub(crate) fn source(plan: &Plan, full: bool) -> String {
     let precision = if full { Precision::Full } else { Precision::Tf32 };
     let shaped = shape(plan);
-    lower(plan, &shaped, 0, 0, precision).functions.source()
+    lower(plan, &shaped, 0, 0, SHARED, precision).functions.source()
+}
+
+fn followed(kernel: Kernel, epilogues: &[Epilogue], keep: bool) -> String {
+    let mut text = kernel.to_string();
+    for e in epilogues {
+        text += &format!(" + {}", Kernel::Map(e.map.clone()));
+    }
+    if keep && !epilogues.is_empty() {
+        text += " (kept)";
+    }
+    text
 }
 
 /// What a step does, for profiles.
@@ -91,15 +149,10 @@ pub(super) fn describe(work: &Work) -> String {
     match work {
         Work::Plan(kernel) => kernel.to_string(),
         Work::Zero { len, .. } => format!("zero {len}"),
-        Work::Product { product, epilogues, keep } => {
-            let mut text = Kernel::MatMul(product.clone()).to_string();
-            for e in epilogues {
-                text += &format!(" + {}", Kernel::Map(e.map.clone()));
-            }
-            if *keep && !epilogues.is_empty() {
-                text += " (kept)";
-            }
-            text
+        Work::Product { product, epilogues, keep } => followed(Kernel::MatMul(product.clone()), epilogues, *keep),
+        Work::Conv { conv, small, epilogues, keep } => {
+            let resized = small.map_or(String::new(), |[h, w]| format!("(resized, {h}x{w}) "));
+            resized + &followed(Kernel::Conv(conv.clone()), epilogues, *keep)
         }
     }
 }

@@ -6,7 +6,9 @@
 //! neither on the number of multiprocessors used nor on who computes what.
 
 mod access;
+mod balance;
 mod code;
+mod conv;
 mod driver;
 mod fuse;
 mod lower;
@@ -22,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::ops::ExternalPart;
 use crate::plan::{Kernel, Place, Plan};
 use driver::{Gpu, Launch, Memory};
-use lower::{Precision, Task};
+use lower::{MOVED, Precision, Task};
 use lowered::{Lowered, Shaped};
 use rayon::prelude::*;
 
@@ -88,9 +90,10 @@ impl Executor {
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
-        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), precision);
+        let lowered = lowered::lower(plan, &shaped, arena.address(), tables.address(), gpu.most_shared(), precision);
         let mut gpu = gpu;
-        gpu.load(&lowered.functions)?;
+        let shared = lowered.tasks.iter().map(|t| t.shared).max().unwrap_or(0);
+        gpu.load(&lowered.functions, shared)?;
         let blocks = options.multiprocessors.unwrap_or(usize::MAX).clamp(1, gpu.multiprocessors());
         let fallible = lowered.checks || !lowered.externals.is_empty();
         let state_bytes: usize =
@@ -240,8 +243,8 @@ impl Executor {
         let base = self.arena.address();
         let mut transfer = |to: u64, from: u64, bytes: usize, kind: u64, level: usize| {
             let words = vec![to, from, (bytes / 4) as u64, kind];
-            let tiles = (bytes / 4).div_ceil(1024);
-            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 500.0, level });
+            let tiles = (bytes / 4).div_ceil(MOVED);
+            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 2000.0, shared: 0, level });
         };
         if let Some(backup) = &self.backup {
             let mut at = backup.address();
@@ -383,12 +386,27 @@ impl Executor {
         self.prepare(plan, &[], &[], 1)?;
         let Some(mut walk) = self.walk.take() else { unreachable!("just prepared") };
         let before = self.gpu.read(&self.arena, 0, self.shaped.bytes)?;
+        let timed = self.timed(plan, &mut walk, seed, step, steps);
+        self.gpu.write(&mut self.arena, 0, &before)?;
+        let rows = timed?;
         let mut names = vec![];
         let levels = self.shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
         for level in 0..levels {
             let of = self.shaped.steps.iter().filter(|s| s.level == level);
             names.push(of.map(|s| lowered::describe(&s.work)).collect::<Vec<_>>().join(" | "));
         }
+        // Levels that only keep states come first and have no name.
+        let unnamed = rows.len().saturating_sub(names.len());
+        let names = std::iter::repeat_n("keep states".to_owned(), unnamed).chain(names);
+        let median = |mut t: Vec<f64>| {
+            t.sort_by(f64::total_cmp);
+            t[t.len() / 2]
+        };
+        Ok(names.zip(rows.into_iter().map(median)).collect())
+    }
+
+    /// The times of each level in some steps.
+    fn timed(&mut self, plan: &Plan, walk: &mut Walk, seed: u64, step: u64, steps: usize) -> Result<Vec<Vec<f64>>> {
         let total = walk.segments.iter().map(|s| s.levels).sum::<usize>();
         let mut rows: Vec<Vec<f64>> = vec![vec![]; total];
         let mut times = self.gpu.memory(16 * total.max(1))?;
@@ -424,15 +442,7 @@ impl Executor {
                 }
             }
         }
-        self.gpu.write(&mut self.arena, 0, &before)?;
-        // Levels that only keep states come first and have no name.
-        let unnamed = rows.len().saturating_sub(names.len());
-        let names = std::iter::repeat_n("keep states".to_owned(), unnamed).chain(names);
-        let median = |mut t: Vec<f64>| {
-            t.sort_by(f64::total_cmp);
-            t[t.len() / 2]
-        };
-        Ok(names.zip(rows.into_iter().map(median)).collect())
+        Ok(rows)
     }
 }
 

@@ -66,14 +66,47 @@ fn candidates() -> Vec<PathBuf> {
     found
 }
 
+/// The newest CUDA the driver knows, if there is a driver.
+fn driver() -> Option<(c_int, c_int)> {
+    let mut version = 0;
+    // SAFETY: the library is there when it is called, and writes one number.
+    let code = unsafe {
+        if !cudarc::driver::sys::is_culib_present() {
+            return None;
+        }
+        cudarc::driver::sys::cuDriverGetVersion(&mut version)
+    };
+    (code == cudarc::driver::sys::CUresult::CUDA_SUCCESS).then_some((version / 1000, version % 1000 / 10))
+}
+
+/// Both versions in words: a driver loads code of its own major version of CUDA and older ones.
+pub(super) fn versions() -> String {
+    let of = |v: Option<(c_int, c_int)>| v.map_or("an unknown CUDA".to_owned(), |(a, b)| format!("CUDA {a}.{b}"));
+    let compiler = nvrtc().ok().map(|n| n.version);
+    format!("the driver is for {}, NVRTC for {}; MCVI_NVRTC names another NVRTC", of(driver()), of(compiler))
+}
+
+/// The first library whose code the driver can load; if there is none, the first.
 fn load() -> Result<Nvrtc, String> {
-    let candidates = candidates();
-    // SAFETY: loading NVIDIA's library runs its own initialisers, which ask nothing of the caller.
-    let library = candidates.iter().find_map(|c| unsafe { Library::new(c) }.ok()).ok_or_else(|| {
-        "NVRTC (libnvrtc, which compiles kernels) was not found; it comes with the CUDA toolkit and with PyPI's \
-         nvidia-cuda-nvrtc: set MCVI_NVRTC to the library or its folder"
-            .to_owned()
-    })?;
+    let driver = driver();
+    let mut first = None;
+    for candidate in candidates() {
+        // SAFETY: loading NVIDIA's library runs its own initialisers, which ask nothing of the caller.
+        let Ok(library) = (unsafe { Library::new(&candidate) }) else { continue };
+        let nvrtc = open(library);
+        if nvrtc.as_ref().is_ok_and(|n| driver.is_none_or(|d| n.version.0 <= d.0)) {
+            return nvrtc;
+        }
+        first.get_or_insert(nvrtc);
+    }
+    first.unwrap_or_else(|| {
+        Err("NVRTC (libnvrtc, which compiles kernels) was not found; it comes with the CUDA toolkit and with PyPI's \
+             nvidia-cuda-nvrtc: set MCVI_NVRTC to the library or its folder"
+            .to_owned())
+    })
+}
+
+fn open(library: Library) -> Result<Nvrtc, String> {
     // SAFETY: the signatures are those of nvrtc.h, the same in all versions named above.
     unsafe {
         let missing = |e: libloading::Error| format!("NVRTC lacks a function: {e}");

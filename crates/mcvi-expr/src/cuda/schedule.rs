@@ -81,6 +81,21 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     lists
 }
 
+/// When the last of some tiles is done, given how many cost how much, if they are given out as above.
+pub(super) fn makespan(mut work: Vec<(usize, f64)>, blocks: usize) -> f64 {
+    work.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut load = vec![0.0f64; blocks];
+    let mut least = Least::new(blocks);
+    for (count, cost) in work {
+        for _ in 0..count.min(64 * blocks) {
+            let block = least.take();
+            load[block] += cost;
+            least.put(load[block], block);
+        }
+    }
+    load.into_iter().fold(0.0, f64::max)
+}
+
 /// Blocks by load, the smallest first; equal loads by number.
 struct Least(std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize)>>);
 
@@ -102,7 +117,8 @@ mod tests {
 
     #[test]
     fn every_tile_is_on_one_list_and_levels_are_in_order() {
-        let task = |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, level };
+        let task =
+            |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, shared: 0, level };
         let tasks = [task(5, 7, 100.0), task(2, 3, 10.0), task(5, 2, 1000.0)];
         let lists = lists(&tasks, 4);
         assert_eq!((lists.levels, lists.items.len(), lists.last_blocks), (2, 12, 4));

@@ -309,7 +309,7 @@ pub(crate) struct Conv {
 }
 
 /// Images handled by one tile of a convolution.
-pub(crate) const IMAGES_PER_TILE: usize = 8;
+pub(crate) const IMAGES_PER_TILE: usize = 4;
 
 /// Products summed at a time.
 pub(crate) const MAX_TERMS: usize = 4;

@@ -1,15 +1,22 @@
 // Kernels that are the same for every program; their extents are arguments.
 
-// Words: to, from, parts, len. A tile is 32 elements of the result.
-template <class R, class T> __device__ __forceinline__ void combine(const u64* a, u32 tile) {
+// Words: to, from, parts, len. A tile is WIDE elements of the result, 32 to 512.
+template <class R, class T, int WIDE> __device__ __forceinline__ void combine(const u64* a, u32 tile) {
     T* to = at<T>(a, 0);
     const T* from = at<T>(a, 1);
-    const int parts = num(a, 2), len = num(a, 3), column = tile * 32 + threadIdx.x % 32;
+    const int parts = num(a, 2), len = num(a, 3), column = tile * WIDE + threadIdx.x % WIDE, rows = THREADS / WIDE;
     T x = R::template start<T>();
     if (column < len)
-        for (int p = threadIdx.x / 32; p < parts; p += WARPS) x = R::join(x, from[(i64)p * len + column]);
-    x = reduce_columns<R>(x);
-    if (threadIdx.x < 32 && column < len) to[column] = x;
+        #pragma unroll 8
+        for (int p = threadIdx.x / WIDE; p < parts; p += rows) x = R::join(x, from[(i64)p * len + column]);
+    T* part = (T*)shared_memory;
+    __syncthreads();
+    part[threadIdx.x] = x;
+    __syncthreads();
+    if (threadIdx.x < WIDE && column < len) {
+        for (int w = 1; w < rows; w++) x = R::join(x, part[threadIdx.x + WIDE * w]);
+        to[column] = x;
+    }
 }
 
 // The element that number `i` of a strided array is: dims, then strides, from the outermost axis.
@@ -39,16 +46,32 @@ __device__ __forceinline__ void zero(const u64* a, u32 tile) {
     for (u64 i = begin + threadIdx.x; i < end; i += THREADS) at<u32>(a, 0)[i] = 0;
 }
 
+// Words a tile moves.
+#define MOVED 8192
+
 // Rows of four bytes, one a step: `i` is the iteration of the run. Words: to, from, words of a row, which of the two moves.
 __device__ __forceinline__ void transfer(const u64* a, u32 tile, u32 i) {
     u32* to = at<u32>(a, 0);
     const u32* from = at<u32>(a, 1);
-    const u64 row = a[2], begin = (u64)tile * 1024, end = begin + 1024 < row ? begin + 1024 : row;
+    const u64 row = a[2], begin = (u64)tile * MOVED, end = begin + MOVED < row ? begin + MOVED : row;
     if (a[3] == 0) from += i * row;
     if (a[3] == 1) {
         // Records are taken at the start of the next step.
         if (i == 0) return;
         to += (i - 1) * row;
+    }
+    if (((u64)to | (u64)from) % 16 == 0) {
+        // Both are read before either is written.
+        uint4 v[MOVED / 4 / THREADS];
+        const u64 first = begin / 4 + threadIdx.x;
+        #pragma unroll
+        for (int u = 0; u < MOVED / 4 / THREADS; u++)
+            if (first + u * THREADS < end / 4) v[u] = ((const uint4*)from)[first + u * THREADS];
+        #pragma unroll
+        for (int u = 0; u < MOVED / 4 / THREADS; u++)
+            if (first + u * THREADS < end / 4) ((uint4*)to)[first + u * THREADS] = v[u];
+        if (end % 4 > threadIdx.x) to[end / 4 * 4 + threadIdx.x] = from[end / 4 * 4 + threadIdx.x];
+        return;
     }
     for (u64 j = begin + threadIdx.x; j < end; j += THREADS) to[j] = from[j];
 }

@@ -14,6 +14,13 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 template <class T> __device__ __forceinline__ T* at(const u64* a, int i) { return (T*)a[i]; }
 __device__ __forceinline__ int num(const u64* a, int i) { return (int)a[i]; }
 
+// Four floats at once.
+__device__ __forceinline__ void load4(float (&x)[4], const float* p) {
+    const float4 v = *(const float4*)p;
+    x[0] = v.x; x[1] = v.y; x[2] = v.z; x[3] = v.w;
+}
+__device__ __forceinline__ void store4(float* p, const float (&x)[4]) { *(float4*)p = make_float4(x[0], x[1], x[2], x[3]); }
+
 __device__ __forceinline__ float f_sqrt(float x) { return sqrtf(x); }
 __device__ __forceinline__ double f_sqrt(double x) { return sqrt(x); }
 __device__ __forceinline__ float f_abs(float x) { return fabsf(x); }
@@ -106,6 +113,18 @@ template <class R, class T> __device__ __forceinline__ T reduce_columns(T x) {
     if (threadIdx.x < 32)
         for (int w = 1; w < WARPS; w++) x = R::join(x, part[threadIdx.x + 32 * w]);
     return x;
+}
+
+// The same with four neighbouring columns for each of the 32: the first 128 threads get the result of one each.
+template <class R> __device__ __forceinline__ float reduce_columns(const float (&x)[4]) {
+    float* part = (float*)shared_memory;
+    __syncthreads();
+    store4(part + 4 * threadIdx.x, x);
+    __syncthreads();
+    float all = part[threadIdx.x % 128];
+    if (threadIdx.x < 128)
+        for (int w = 1; w < WARPS; w++) all = R::join(all, part[threadIdx.x + 128 * w]);
+    return all;
 }
 
 // What a run needs to know; filled in by the host for each launch.

@@ -1,8 +1,8 @@
-// Matrix products by tiles: sums of products with a strided layout, convolutions as products over patches.
+// Matrix products by tiles: sums of products with a strided layout.
 //
-// The inner extent of a tile is split over warps, which fetch what they multiply straight into registers, in the order in which
-// it lies in memory: a sum may be taken in any order, and rows and columns are put in their place at the end. (Large tiles
-// through shared memory, a chunk of 64 at a time, took twice as long: all warps then read at once and compute at once.)
+// The inner extent of a tile is split over warps. For small tiles they fetch what they multiply straight into registers, which
+// answers soonest; in large ones they share it through shared memory. Elements are taken in the order in which they lie in
+// memory: a sum may be taken in any order, and rows and columns are put in their place at the end.
 // The result is left in shared memory, as partial sums of a fixed number of slices, and taken from there by an epilogue,
 // which stores it or goes on computing with it.
 
@@ -84,14 +84,13 @@ template <int R, class S> __device__ __forceinline__ void fetch(float (&x)[R][4]
     }
 }
 
-__device__ __forceinline__ u32 tf32(float x) {
-    u32 y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return y;
-}
+// The tensor cores drop the lower 13 bits. What is added first, ln 2 / 2048 of the number, is half of what is dropped on average,
+// leaves numbers of 11 bits as they are, and takes one instruction where exact rounding takes three.
+__device__ __forceinline__ u32 tf32(float x) { return __float_as_uint(x * 1.000338450f); }
 
-// Slices the inner extent of a tile is summed in: the warps left over by its parts.
-#define SLICES(M, N) (WARPS / ((M) / 16 > 2 ? (M) / 32 : (M) / 16) / ((N) / 32))
+// Slices the inner extent of a tile is summed in: the warps left over by its parts, of 16 by 32, or 32 by 32 in large tiles.
+#define SLICES(M, N) (WARPS / ((M) / 16) / ((N) / 32))
+#define LARGE_SLICES(M, N) (WARPS / ((M) / 32) / ((N) / 32))
 #define STRIDE(N) ((N) + 4)
 
 // Adds to c the product of 16 MT rows and 32 columns over 16 inner elements.
@@ -131,21 +130,18 @@ template <int MT, int N, int LEFT, int RIGHT> __device__ __forceinline__ void le
     __syncthreads();
 }
 
-// The tile of M by N at (m0, n0) on the tensor cores: 16 by 32, 32 by 32 or 64 by 64. A warp has 32 columns of it, and 16 rows
-// (32 of the large one).
+// The tile of M by N at (m0, n0) on the tensor cores: 16 by 32 or 32 by 32. A warp has 16 rows and 32 columns of it.
 template <int M, int N, class P> __device__ __noinline__ void product_tf32(P terms, int m0, int n0) {
-    const int mt = M == 64 ? 2 : 1, R = 2 * mt, down = M / (16 * mt), across = N / 32, slices = SLICES(M, N);
+    const int R = 2, down = M / 16, across = N / 32, slices = SLICES(M, N);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int wm = warp % down * (16 * mt), wn = warp / down % across * 32, slice = warp / (down * across);
+    const int wm = warp % down * 16, wn = warp / down % across * 32, slice = warp / (down * across);
     typedef decltype(terms.left(0)) Left;
     typedef decltype(terms.right(0)) Right;
-    float c[mt][4][4];
+    float c[1][4][4];
     #pragma unroll
-    for (int i = 0; i < mt; i++)
+    for (int j = 0; j < 4; j++)
         #pragma unroll
-        for (int j = 0; j < 4; j++)
-            #pragma unroll
-            for (int e = 0; e < 4; e++) c[i][j][e] = 0.0f;
+        for (int e = 0; e < 4; e++) c[0][j][e] = 0.0f;
     // What is fetched next: inner elements from k on of a term; every slice takes each so many steps of 16.
     const int count = terms.count();
     int term = 0, k = slice * 16;
@@ -173,20 +169,165 @@ template <int M, int N, class P> __device__ __noinline__ void product_tf32(P ter
         #pragma unroll 1
         while (true) {
             if (term == count) {
-                multiply<mt>(c, x[0], y[0]);
+                multiply<1>(c, x[0], y[0]);
                 break;
             }
             next(x[1], y[1]);
-            multiply<mt>(c, x[0], y[0]);
+            multiply<1>(c, x[0], y[0]);
             if (term == count) {
-                multiply<mt>(c, x[1], y[1]);
+                multiply<1>(c, x[1], y[1]);
                 break;
             }
             next(x[0], y[0]);
-            multiply<mt>(c, x[1], y[1]);
+            multiply<1>(c, x[1], y[1]);
         }
     }
-    leave<mt, N, Left::mode, Right::mode>(c, slice * M + wm, wn, g, t);
+    leave<1, N, Left::mode, Right::mode>(c, slice * M + wm, wn, g, t);
+}
+
+// Large tiles: the warps of a slice fetch 16 inner elements of all its rows and columns at a time, several such steps ahead, into
+// shared memory, and wait for each other only: while one slice reads, another multiplies.
+
+// Floats from one inner element to the next of a step, where elements lie across it: reads of whole vectors meet in no bank.
+// Where they lie along it, the 16 of a row lie together.
+#define PITCH(ROWS) (((ROWS) + 23) / 32 * 32 + 8)
+// Floats of a step of an operand.
+#define SPAN(ROWS) (16 * PITCH(ROWS))
+
+// Without bytes nothing is read and zeros are written.
+template <int BYTES> __device__ __forceinline__ void copy_async(float* to, const float* from, bool in) {
+    const u32 s = (u32)__cvta_generic_to_shared(to);
+    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(s), "l"(from), "r"(in ? 16 : 0));
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(in ? 4 : 0));
+}
+
+// The part of a thread, one of the G of a slice, in fetching ROWS rows of an operand from row r0 on, step by step. Nothing is
+// fetched beyond the last row: many fetching the same would wait for each other.
+template <int ROWS, int G, class S> struct Stream {
+    enum { quads = S::mode == ANY ? 1 : ROWS * 4 / G, at_once = G * 4 / ROWS };
+    S side;
+    const float* p;
+    // From step to step, and from the first part of a step to the others; the next inner element, and the last of each part; where
+    // it goes.
+    int step, other[quads], k, end[quads], to;
+    __device__ __forceinline__ Stream(const S& s, int r0, int k0, int ahead) : side(s), k(k0) {
+        const int u = threadIdx.x % G;
+        if constexpr (S::mode == ALONG) {
+            const int row = r0 + u / 4;
+            k += u % 4 * 4;
+            p = s.p + row * s.row + k;
+            #pragma unroll
+            for (int i = 0; i < quads; i++) {
+                other[i] = i * (G / 4) * (int)s.row;
+                end[i] = row + i * (G / 4) < s.rows ? s.depth : 0;
+            }
+            to = u * 4;
+        } else if constexpr (S::mode == ACROSS) {
+            const int at = u / (ROWS / 4), row = r0 + u % (ROWS / 4) * 4;
+            k += at;
+            p = s.p + row + k * s.inner;
+            #pragma unroll
+            for (int i = 0; i < quads; i++) {
+                other[i] = i * at_once * (int)s.inner;
+                end[i] = row < s.rows ? s.depth - i * at_once : 0;
+            }
+            // Inner elements 0, 4, 8, 12 come first, then 1, 5, 9, 13 and so on.
+            to = (at / 4 + at % 4 * 4) * PITCH(ROWS) + u % (ROWS / 4) * 4;
+        } else {
+            // Here the row.
+            to = r0 + u / 16;
+            k += u % 16;
+        }
+        step = ahead * (S::mode == ANY ? 1 : (int)s.inner);
+    }
+    __device__ __forceinline__ void next(float* shared, int ahead) {
+        if constexpr (S::mode == ANY) {
+            #pragma unroll
+            for (int i = 0; i < ROWS * 16 / G; i++) {
+                const float* q = side.at(to + i * (G / 16), k);
+                copy_async<4>(shared + threadIdx.x % G + i * G, q ? q : side.p, q);
+            }
+        } else {
+            #pragma unroll
+            for (int i = 0; i < quads; i++) {
+                // Of those at once, 4 or more, the place of the first says that of all.
+                const int place = S::mode == ALONG ? i * G * 4 : i * at_once / 4 * PITCH(ROWS);
+                copy_async<16>(shared + to + place, p + other[i], k < end[i]);
+            }
+            p += step;
+        }
+        k += ahead;
+    }
+};
+
+// As `fetch`, from a step in shared memory.
+template <int ROWS, int R, int MODE> __device__ __forceinline__ void take(float (&x)[R][4], const float* s, int r0, int g, int t) {
+    if constexpr (MODE == ACROSS) {
+        #pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float4 v = *(const float4*)(s + (t + 4 * c) * PITCH(ROWS) + r0 + 4 * g);
+            x[0][c] = v.x; x[1][c] = v.y; x[2][c] = v.z; x[3][c] = v.w;
+        }
+    } else {
+        #pragma unroll
+        for (int j = 0; j < R; j++) {
+            const float4 v = *(const float4*)(s + (r0 + g + 8 * j) * 16 + 4 * t);
+            x[j][0] = v.x; x[j][1] = v.y; x[j][2] = v.z; x[j][3] = v.w;
+        }
+    }
+}
+
+// The tile of M by N at (m0, n0) on the tensor cores, of which a warp has 32 by 32, with so many steps under way.
+template <int M, int N, int STAGES, class P> __device__ __noinline__ void product_large(P terms, int m0, int n0) {
+    const int down = M / 32, across = N / 32, G = 32 * down * across, slices = LARGE_SLICES(M, N), span = SPAN(M) + SPAN(N);
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int wm = warp % down * 32, wn = warp / down % across * 32, slice = warp / (down * across);
+    float* shared = (float*)shared_memory + slice * STAGES * span;
+    typedef decltype(terms.left(0)) Left;
+    typedef decltype(terms.right(0)) Right;
+    float c[2][4][4];
+    #pragma unroll
+    for (int i = 0; i < 2; i++)
+        #pragma unroll
+        for (int j = 0; j < 4; j++)
+            #pragma unroll
+            for (int e = 0; e < 4; e++) c[i][j][e] = 0.0f;
+    auto wait = [&]() { asm volatile("bar.sync %0, %1;\n" ::"r"(slice + 1), "n"(G) : "memory"); };
+    #pragma unroll 1
+    for (int term = 0; term < terms.count(); term++) {
+        const int steps = ((terms.depth(term) + 15) / 16 + slices - 1 - slice) / slices;
+        Stream<M, G, Left> left(terms.left(term), m0, slice * 16, 16 * slices);
+        Stream<N, G, Right> right(terms.right(term), n0, slice * 16, 16 * slices);
+        int unfetched = steps;
+        auto next = [&](float* to) {
+            if (unfetched > 0) {
+                left.next(to, 16 * slices);
+                right.next(to + SPAN(M), 16 * slices);
+            }
+            unfetched--;
+            asm volatile("cp.async.commit_group;\n");
+        };
+        // The threads of the slice wait for each other: nobody reads what is overwritten.
+        if (term > 0) wait();
+        #pragma unroll 1
+        for (int s = 0; s < STAGES - 1; s++) next(shared + s * span);
+        float *now = shared, *free = shared + (STAGES - 1) * span;
+        #pragma unroll 1
+        for (int i = 0; i < steps; i++) {
+            asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
+            wait();
+            next(free);
+            float x[4][4], y[4][4];
+            take<M, 4, Left::mode>(x, now, wm, g, t);
+            take<N, 4, Right::mode>(y, now + SPAN(M), wn, g, t);
+            multiply<2>(c, x, y);
+            free = now;
+            now = now + span == shared + STAGES * span ? shared : now + span;
+        }
+    }
+    asm volatile("cp.async.wait_group 0;\n" ::: "memory");
+    __syncthreads();
+    leave<2, N, Left::mode, Right::mode>(c, slice * M + wm, wn, g, t);
 }
 
 // The same with plain arithmetic in full precision: tiles of 32 by 32, one slice.
@@ -230,121 +371,15 @@ template <class T, int M, int N, int S> __device__ __forceinline__ T result(int 
     return v;
 }
 
-// Convolutions: x [n, c, h, w], f [o, c, fh, fw], y [n, o, oh, ow]. Every extent is a constant of the generated structure C.
-// Words: to, first operand, second operand.
-
-// Filters by output channel and (channel, i, j).
-template <class T, class C> struct Filters {
-    enum { mode = ANY };
-    const T* p;
-    __device__ __forceinline__ const T* at(int r, int k) const { return r < C::O && k < C::K ? p + r * C::K + k : 0; }
-};
-// Pixels of x under filter element k for output pixel r (image, row, column).
-template <class T, class C> struct Patches {
-    enum { mode = ANY };
-    const T* p;
-    int images;
-    __device__ __forceinline__ const T* at(int r, int k) const {
-        int image = r / C::P, y = r % C::P / C::OW, x = r % C::OW;
-        int c = k / (C::FH * C::FW), i = k / C::FW % C::FH, j = k % C::FW;
-        y = y * C::STEP + i - C::BEFORE;
-        x = x * C::STEP + j - C::BEFORE;
-        bool in = image < images && k < C::K && y >= 0 && y < C::H && x >= 0 && x < C::W;
-        return in ? p + ((image * C::C + c) * C::H + y) * C::W + x : 0;
-    }
-};
-template <class T, class C> struct Forward {
-    const T *f, *x;
-    __device__ __forceinline__ int count() const { return 1; }
-    __device__ __forceinline__ int depth(int) const { return C::K; }
-    __device__ __forceinline__ Filters<T, C> left(int) const { return Filters<T, C>{f}; }
-    __device__ __forceinline__ Patches<T, C> right(int) const { return Patches<T, C>{x, C::N}; }
-};
-// Filters by input channel and (output channel, i, j).
-template <class T, class C> struct FiltersBack {
-    enum { mode = ANY };
-    const T* p;
-    __device__ __forceinline__ const T* at(int r, int k) const {
-        const int F = C::FH * C::FW;
-        return r < C::C && k < C::O * F ? p + (k / F * C::C + r) * F + k % F : 0;
-    }
-};
-// Pixels of y that filter element k carries to input pixel r.
-template <class T, class C> struct PatchesBack {
-    enum { mode = ANY };
-    const T* p;
-    __device__ __forceinline__ const T* at(int r, int k) const {
-        int image = r / (C::H * C::W), y = r / C::W % C::H, x = r % C::W;
-        int o = k / (C::FH * C::FW), i = k / C::FW % C::FH, j = k % C::FW;
-        y = y + C::BEFORE - i;
-        x = x + C::BEFORE - j;
-        bool in = image < C::N && k < C::O * C::FH * C::FW && y >= 0 && x >= 0 && y % C::STEP == 0 && x % C::STEP == 0;
-        y /= C::STEP;
-        x /= C::STEP;
-        in = in && y < C::OH && x < C::OW;
-        return in ? p + ((image * C::O + o) * C::OH + y) * C::OW + x : 0;
-    }
-};
-template <class T, class C> struct Backward {
-    const T *f, *y;
-    __device__ __forceinline__ int count() const { return 1; }
-    __device__ __forceinline__ int depth(int) const { return C::O * C::FH * C::FW; }
-    __device__ __forceinline__ FiltersBack<T, C> left(int) const { return FiltersBack<T, C>{f}; }
-    __device__ __forceinline__ PatchesBack<T, C> right(int) const { return PatchesBack<T, C>{y}; }
-};
-// y by output channel and (image, pixel), from an image on.
-template <class T, class C> struct Results {
-    enum { mode = ANY };
-    const T* p;
-    int images;
-    __device__ __forceinline__ const T* at(int r, int k) const {
-        return r < C::O && k < images * C::P ? p + (k / C::P * C::O + r) * C::P + k % C::P : 0;
-    }
-};
-// The same patches with the two indices exchanged.
-template <class T, class C> struct PatchesAcross {
-    enum { mode = ANY };
-    Patches<T, C> q;
-    const T* p;
-    __device__ __forceinline__ const T* at(int r, int k) const { return q.at(k, r); }
-};
-template <class T, class C> struct Weights {
-    const T *x, *y;
-    int images;
-    __device__ __forceinline__ int count() const { return 1; }
-    __device__ __forceinline__ int depth(int) const { return images * C::P; }
-    __device__ __forceinline__ Results<T, C> left(int) const { return Results<T, C>{y, images}; }
-    __device__ __forceinline__ PatchesAcross<T, C> right(int) const { return PatchesAcross<T, C>{Patches<T, C>{x, images}, x}; }
-};
-
-// Computes a tile (if FAST, on the tensor cores) and gives each element to `then(m, n, value)`.
-template <class T, bool FAST, class P, class F> __device__ __forceinline__ void tile_of(P terms, int m0, int n0, int m, int n, F then) {
-    if constexpr (FAST) product_tf32<32, 32>(terms, m0, n0);
-    else product_plain<T>(terms, m0, n0);
+// The four from e on.
+template <class T, int M, int N, int S> __device__ __forceinline__ void result(int e, T (&v)[4]) {
+    const T* p = (const T*)shared_memory + e / N * STRIDE(N) + e % N;
+    load4(v, p);
     #pragma unroll
-    for (int u = 0; u < 32 * 32 / THREADS; u++) {
-        const int e = threadIdx.x + u * THREADS, i = m0 + e / 32, j = n0 + e % 32;
-        if (i < m && j < n) then(i, j, result<T, 32, 32, FAST ? SLICES(32, 32) : 1>(e));
+    for (int s = 1; s < S; s++) {
+        T more[4];
+        load4(more, p + s * M * STRIDE(N));
+        #pragma unroll
+        for (int q = 0; q < 4; q++) v[q] += more[q];
     }
-}
-
-template <class T, bool FAST, class C> __device__ __forceinline__ void conv_output(const u64* w, u32 tile) {
-    const int across = (C::N * C::P + 31) / 32, m0 = tile / across * 32, n0 = tile % across * 32;
-    T* to = at<T>(w, 0);
-    tile_of<T, FAST>(Forward<T, C>{at<T>(w, 2), at<T>(w, 1)}, m0, n0, C::O, C::N * C::P,
-        [&](int i, int j, T v) { to[(j / C::P * C::O + i) * C::P + j % C::P] = v; });
-}
-template <class T, bool FAST, class C> __device__ __forceinline__ void conv_input(const u64* w, u32 tile) {
-    const int pixels = C::H * C::W, across = (C::N * pixels + 31) / 32, m0 = tile / across * 32, n0 = tile % across * 32;
-    T* to = at<T>(w, 0);
-    tile_of<T, FAST>(Backward<T, C>{at<T>(w, 2), at<T>(w, 1)}, m0, n0, C::C, C::N * pixels,
-        [&](int i, int j, T v) { to[(j / pixels * C::C + i) * pixels + j % pixels] = v; });
-}
-template <class T, bool FAST, class C> __device__ __forceinline__ void conv_weight(const u64* w, u32 tile) {
-    const int across = (C::K + 31) / 32, down = (C::O + 31) / 32, part = tile / (across * down);
-    const int m0 = tile / across % down * 32, n0 = tile % across * 32, first = part * C::PART;
-    const int images = first + C::PART < C::N ? C::PART : C::N - first;
-    T* to = at<T>(w, 0) + part * C::O * C::K;
-    const T *x = at<T>(w, 1) + first * C::C * C::H * C::W, *y = at<T>(w, 2) + first * C::O * C::P;
-    tile_of<T, FAST>(Weights<T, C>{x, y, images}, m0, n0, C::O, C::K, [&](int i, int j, T v) { to[i * C::K + j] = v; });
 }

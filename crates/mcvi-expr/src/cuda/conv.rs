@@ -1,0 +1,286 @@
+//! Convolutions: how they are cut into tiles, on the tensor cores where they fit there (`source/conv.cu`).
+
+use super::code::{self, Planes, SPREAD, THREADS, WARPS, type_name};
+use super::fuse::Epilogue;
+use super::lower::{Functions, Layout, Precision, REDUCTION, Task};
+use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE};
+use crate::shape::DType;
+use std::fmt::Write;
+
+/// A way to compute a convolution on the tensor cores.
+struct Cut {
+    /// The structure it is described by.
+    constants: Vec<(&'static str, usize)>,
+    tiles: usize,
+    /// Tiles that share their images, and how many those are.
+    across: usize,
+    images: usize,
+    shared: usize,
+    cost: f64,
+}
+
+/// The smallest number from `least` on that leaves `rest` when divided by 32.
+fn stride(least: usize, rest: usize) -> usize {
+    least + (rest + 32 - least % 32) % 32
+}
+
+/// Ways to give the `rows` by `columns` small products of a tile to some of the warps: products of a warp (down and across),
+/// and groups of warps (down and across).
+fn shares(rows: usize, warps: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    (1..=4usize).flat_map(move |mt| {
+        let mg = rows.div_ceil(mt);
+        (1..=8usize).filter(move |nt| mt * nt <= 16 && mg <= warps && mt <= rows).map(move |nt| (mt, mg, nt))
+    })
+}
+
+/// Nanoseconds for reads of shared memory by whole warps, and products of 16 by 8 by 8, one step after the other.
+fn inner(reads: usize, products: usize, steps: usize) -> f64 {
+    0.6 * (reads as f64).max(2.0 * products as f64).max(60.0 * steps as f64)
+}
+
+impl Cut {
+    /// Images and the filters applied to them, or those of the adjoint.
+    fn images(c: &Conv, small: [usize; 2], whole: bool, shared: usize) -> Option<Cut> {
+        let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
+        let (stride_, before) = (c.window.stride, c.window.before);
+        let back = c.part == ConvPart::Input;
+        let (from, to) = if back { ([o, oh, ow], [ch, h, w]) } else { ([ch, h, w], [o, oh, ow]) };
+        // What of it is smaller in memory.
+        let (source, result) = if back { ([oh, ow], small) } else { (small, [oh, ow]) };
+        // Planes: zeros before and between pixels, and how far apart the filter's places are.
+        let (by, bx, space, step) =
+            if back { (fh - 1 - before, fw - 1 - before, stride_, 1) } else { (before, before, 1, stride_) };
+        // Rows of an odd length: threads that each write one meet in no bank.
+        let (gh, gw) = ((to[1] - 1) * step + fh, ((to[2] - 1) * step + fw) | 1);
+        let (depth, plane) = (from[0].next_multiple_of(8), stride(gh * gw, 8));
+        let k = ch * fh * fw;
+        let frow = stride(k, if back { 8 } else { 4 });
+        let (p, parts) = (to[1] * to[2], depth / 8 * fh);
+        let mut best: Option<(f64, Cut)> = None;
+        for images in [1usize, 2, 4] {
+            let blocks = (images * p).div_ceil(8);
+            for (mt, mg, nt) in shares(to[0].div_ceil(16), WARPS) {
+                let ng = blocks.div_ceil(nt);
+                if mg * ng > WARPS {
+                    continue;
+                }
+                let ks = (WARPS / (mg * ng)).min(parts);
+                let orow = stride(ng * nt * 8, 8);
+                let filled = o * frow + images * depth * plane;
+                let bytes = 4 * filled.max(ks * to[0] * orow);
+                if bytes > shared {
+                    continue;
+                }
+                let (steps, warps) = (parts.div_ceil(ks) * fw, mg * ng * ks);
+                let compute = inner(steps * warps * (4 * mt + 2 * nt), steps * warps * mt * nt, steps);
+                let cost = 2000.0
+                    + (o * k) as f64 * 0.04
+                    + (images * depth * gh * gw) as f64 * 0.12
+                    + compute
+                    + (ks * to[0] * orow) as f64 * 0.04;
+                let tiles = n.div_ceil(images);
+                let whole_cost = tiles.div_ceil(SPREAD) as f64 * cost;
+                if best.as_ref().is_none_or(|b| whole_cost < b.0) {
+                    let constants = vec![
+                        ("N", n),
+                        ("IMAGES", images),
+                        ("C", from[0]),
+                        ("CPAD", depth),
+                        ("H", from[1]),
+                        ("W", from[2]),
+                        ("SH", source[0]),
+                        ("SW", source[1]),
+                        ("GH", gh),
+                        ("GW", gw),
+                        ("BY", by),
+                        ("BX", bx),
+                        ("SPACE", space),
+                        ("STEP", step),
+                        ("PLANE", plane),
+                        ("FH", fh),
+                        ("FW", fw),
+                        ("ROWS", o),
+                        ("K", k),
+                        ("FROW", frow),
+                        ("FILTERS", o * frow),
+                        ("WHOLE", usize::from(whole)),
+                        ("BACK", usize::from(back)),
+                        ("O", to[0]),
+                        ("OH", to[1]),
+                        ("OW", to[2]),
+                        ("P", p),
+                        ("RH", result[0]),
+                        ("RW", result[1]),
+                        ("MT", mt),
+                        ("MG", mg),
+                        ("NT", nt),
+                        ("NG", ng),
+                        ("KS", ks),
+                        ("OROW", orow),
+                    ];
+                    best = Some((whole_cost, Cut { constants, tiles, across: 1, images, shared: bytes, cost }));
+                }
+            }
+        }
+        best.map(|b| b.1)
+    }
+
+    /// The gradient of filters.
+    fn weight(c: &Conv, small: [usize; 2], shared: usize) -> Option<Cut> {
+        let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
+        let (step, before, p) = (c.window.stride, c.window.before, oh * ow);
+        let (gh, gw) = ((oh - 1) * step + fh, ((ow - 1) * step + fw) | 1);
+        let (depth, plane) = (ch.next_multiple_of(8), stride(gh * gw, 4));
+        let ppad = p.next_multiple_of(8);
+        let yrow = stride(ppad, 4);
+        let (images, blocks) = (IMAGES_PER_TILE, depth / 8 * fh * fw);
+        let warps = WARPS / images;
+        let filled = images * (depth * plane + o * yrow);
+        let mut best: Option<(f64, Cut)> = None;
+        for (mt, mg, nt) in shares(o.div_ceil(16), warps) {
+            let ng = warps / mg;
+            let nb = ng * nt;
+            let orow = stride(8 * nb, 4);
+            let bytes = 4 * filled.max(images * o * orow);
+            if bytes > shared {
+                continue;
+            }
+            let across = blocks.div_ceil(nb);
+            let (tiles, steps, active) = (n.div_ceil(images) * across, ppad / 8, mg * ng * images);
+            let cost = 2000.0
+                + filled as f64 * 0.1
+                + inner(steps * active * (4 * mt + 2 * nt), steps * active * mt * nt, steps)
+                + (images * o * orow) as f64 * 0.08;
+            let whole_cost = tiles.div_ceil(SPREAD) as f64 * cost;
+            if best.as_ref().is_none_or(|b| whole_cost < b.0) {
+                let constants = vec![
+                    ("N", n),
+                    ("IMAGES", images),
+                    ("C", ch),
+                    ("CPAD", depth),
+                    ("H", h),
+                    ("W", w),
+                    ("SH", small[0]),
+                    ("SW", small[1]),
+                    ("GH", gh),
+                    ("GW", gw),
+                    ("BY", before),
+                    ("BX", before),
+                    ("SPACE", 1),
+                    ("STEP", step),
+                    ("PLANE", plane),
+                    ("FH", fh),
+                    ("FW", fw),
+                    ("O", o),
+                    ("OW", ow),
+                    ("P", p),
+                    ("PPAD", ppad),
+                    ("YROW", yrow),
+                    ("MT", mt),
+                    ("MG", mg),
+                    ("NT", nt),
+                    ("NG", ng),
+                    ("NB", nb),
+                    ("OROW", orow),
+                ];
+                best = Some((whole_cost, Cut { constants, tiles, across, images, shared: bytes, cost }));
+            }
+        }
+        best.map(|b| b.1)
+    }
+}
+
+/// The name of a structure with these constants.
+fn structure(constants: &[(&'static str, usize)], functions: &mut Functions) -> String {
+    let values: Vec<String> = constants.iter().map(|(_, v)| v.to_string()).collect();
+    let name = format!("Conv_{}", values.join("_"));
+    let mut text = format!("struct {name} {{ enum {{ ");
+    for (constant, value) in constants {
+        let _ = write!(text, "{constant} = {value}, ");
+    }
+    functions.structure(&(text + "}; };\n"));
+    name
+}
+
+/// The task of a convolution whose images are `small` in memory.
+pub(super) fn task(
+    c: &Conv,
+    small: Option<[usize; 2]>,
+    (epilogues, keep): (&[Epilogue], bool),
+    level: usize,
+    layout: &Layout<'_>,
+    precision: Precision,
+    functions: &mut Functions,
+) -> Task {
+    let t = type_name(c.dtype);
+    let small = small.unwrap_or([c.x[2], c.x[3]]);
+    let mut words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
+    let whole = words[2].is_multiple_of(16) && (c.f[1] * c.f[2] * c.f[3]).is_multiple_of(4);
+    let fast = c.dtype == DType::F32 && precision == Precision::Tf32;
+    let cut = match c.part {
+        _ if !fast => None,
+        ConvPart::Weight => Cut::weight(c, small, layout.shared),
+        _ => Cut::images(c, small, whole, layout.shared),
+    };
+    let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
+    // Planes of the result, and as many of them as an image (or a part of the images) has.
+    let (planes, count) = match c.part {
+        ConvPart::Output => (Planes { plane: oh * ow, image: o * oh * ow }, n),
+        ConvPart::Input => (Planes { plane: small[0] * small[1], image: ch * small[0] * small[1] }, n),
+        ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, n.div_ceil(IMAGES_PER_TILE)),
+    };
+    let mut tail = code::Tail::images(c.dtype, planes);
+    if keep {
+        tail.keep();
+    }
+    for e in epilogues {
+        let places = tail.map(e, words.len());
+        words.extend(places.iter().map(|p| layout.address(*p)));
+    }
+    let mut body = String::new();
+    let (tiles, cost, shared) = match cut {
+        Some(Cut { constants, tiles, across, shared, cost, .. }) if c.part == ConvPart::Weight => {
+            let name = structure(&constants, functions);
+            body = format!(
+                "conv_weight<{name}>(at<float>(a, 0), at<float>(a, 1), at<float>(a, 2), tile / {across}, tile % {across});\n"
+            );
+            (tiles, cost, shared)
+        }
+        Some(Cut { constants, tiles, images, shared, cost, .. }) => {
+            let name = structure(&constants, functions);
+            let call = format!("conv_images<{name}>(at<float>(a, 1), at<float>(a, 2), tile * {images});\n");
+            tail.run(&mut body, &call, images, count, &format!("conv_result<{name}>(image - tile * {images}, o, p)"));
+            let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
+            (tiles, cost + (images * planes.image / THREADS) as f64 * (30.0 + after * 15.0), shared)
+        }
+        None => {
+            let (part, depth) = match c.part {
+                ConvPart::Output => ("output", ch * fh * fw),
+                ConvPart::Input => ("input", o * fh * fw),
+                ConvPart::Weight => ("weight", n.min(IMAGES_PER_TILE) * oh * ow),
+            };
+            let constants = [
+                ("N", n),
+                ("C", ch),
+                ("H", h),
+                ("W", w),
+                ("SH", small[0]),
+                ("SW", small[1]),
+                ("O", o),
+                ("FH", fh),
+                ("FW", fw),
+                ("OH", oh),
+                ("OW", ow),
+                ("STRIDE", c.window.stride),
+                ("BEFORE", c.window.before),
+                ("PART", IMAGES_PER_TILE),
+            ];
+            let name = structure(&constants, functions);
+            let value = format!("plain_{part}<{t}, {name}>(at<{t}>(a, 1), at<{t}>(a, 2), i)");
+            tail.run(&mut body, "", 1, count, &value);
+            let turns = planes.image.div_ceil(THREADS);
+            (count, 1000.0 + (turns * depth) as f64 * 20.0, REDUCTION)
+        }
+    };
+    Task { function: functions.get(body), words, tiles, cost, shared: shared.max(REDUCTION), level }
+}
