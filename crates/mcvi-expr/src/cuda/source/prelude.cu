@@ -8,7 +8,7 @@ typedef long long i64;
 #define WARPS 16
 
 // Memory of a block, used by whichever task runs.
-extern __shared__ __align__(16) unsigned char shared_memory[];
+extern __shared__ __align__(128) unsigned char shared_memory[];
 
 // Words of a task's arguments.
 template <class T> __device__ __forceinline__ T* at(const u64* a, int i) { return (T*)a[i]; }
