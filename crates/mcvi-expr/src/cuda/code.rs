@@ -386,7 +386,7 @@ pub(super) fn map(map: &Map) -> Code {
     let body = Body { t, fours, loads: &loads, element: &element, stores: &stores };
     let block_ends =
         each(&|n, how| format!("r{n} = reduce_block<{how}>(r{n});\nif (threadIdx.x == 0) t{n}[tile] = r{n};\n"));
-    let ahead = |start: String, end: String, step, element: String, turns| {
+    let ahead = |start: String, end: String, step: &str, element: String, turns| {
         Ahead { index, start, end, step, element, turns }.write(&body)
     };
     // Groups of columns a tile goes through.
@@ -420,16 +420,26 @@ pub(super) fn map(map: &Map) -> Code {
             (format!("{starts}{walk}{block_ends}"), rows, turns)
         }
         Some(Over::Rows) => {
-            let turns = row.div_ceil(32 * wide);
             let per = rows.div_ceil(SPREAD).clamp(4, WARPS);
+            // Warps that share a row, where there are enough elements in it.
+            let share = if fours { WARPS / per.next_power_of_two() } else { 1 };
+            let turns = row.div_ceil(32 * wide * share);
             let ends = each(&|n, how| {
-                format!("r{n} = reduce_warp<{how}>(r{n});\nif (threadIdx.x % 32 == 0) t{n}[r] = r{n};\n")
+                let joined = if share > 1 { format!("join_warps<{how}, {share}>(r{n})") } else { format!("r{n}") };
+                format!(
+                    "r{n} = reduce_warp<{how}>(r{n});\nr{n} = {joined};\n\
+                     if (in && threadIdx.x % {} == 0) t{n}[r] = r{n};\n",
+                    32 * share
+                )
             });
             let of = format!("const {index} i = r * {row} + {wide} * x;\n");
-            let walk = ahead("threadIdx.x % 32".to_owned(), (row / wide).to_string(), "32", of, turns);
+            let (start, step) = (format!("threadIdx.x % {}", 32 * share), format!("{}", 32 * share));
+            let walk = ahead(start, (row / wide).to_string(), &step, of, turns);
             let text = format!(
-                "const {index} r = ({index})tile * {per} + threadIdx.x / 32;\n\
-                 if (threadIdx.x < 32 * {per} && r < {rows}) {{\n{starts}{walk}{ends}}}\n"
+                "const {index} r = ({index})tile * {per} + threadIdx.x / {};\n\
+                 const bool in = threadIdx.x < {} && r < {rows};\n{starts}if (in) {{\n{walk}}}\n{ends}",
+                32 * share,
+                32 * share * per
             );
             (text, rows.div_ceil(per), turns)
         }
@@ -593,12 +603,30 @@ impl Tail {
         let reading = |first: &str| if self.loads.is_empty() { String::new() } else { round(first, &part.reads()) };
         let arrays = part.arrays(held);
         body.push_str(&self.before);
+        // What is read later may be far away: it comes nearer while the product is computed.
+        let lines: String = self
+            .loads
+            .iter()
+            .filter(|r| r.from.ends_with("[i]"))
+            .map(|r| format!("prefetch(&{});\n", r.from))
+            .collect();
+        let prefetch = if before || lines.is_empty() {
+            String::new()
+        } else {
+            let line = 32 / each;
+            format!(
+                "#pragma unroll 1\nfor (int u = 0; u < {all}; u++) {{\n\
+                 const int e = (threadIdx.x + u * THREADS) * {each}, r = m0 + e / {wide}, c = n0 + e % {wide};\n\
+                 if (threadIdx.x % {line} == 0 && r < rows && c < columns) {{\n\
+                 const {index} i = (({index})item * rows + r) * columns + c;\n{lines}}}\n}}\n"
+            )
+        };
         if before {
             let _ = write!(body, "{arrays}{}{call}{}", reading("0"), round("0", &compute));
         } else {
             let _ = write!(
                 body,
-                "{call}#pragma unroll 1\nfor (int w = 0; w < {all}; w += {held}) {{\n{arrays}{}{}}}\n",
+                "{prefetch}{call}#pragma unroll 1\nfor (int w = 0; w < {all}; w += {held}) {{\n{arrays}{}{}}}\n",
                 reading("w"),
                 round("w", &compute)
             );

@@ -19,9 +19,14 @@ struct Cut {
     cost: f64,
 }
 
-/// The smallest number from `least` on that leaves `rest` when divided by 32.
+/// The smallest number from `least` on that leaves as much as `like` when divided by `by`.
+fn congruent(least: usize, like: usize, by: usize) -> usize {
+    least + (like % by + by - least % by) % by
+}
+
+/// The same for what is read by whole warps: 32 banks.
 fn stride(least: usize, rest: usize) -> usize {
-    least + (rest + 32 - least % 32) % 32
+    congruent(least, rest, 32)
 }
 
 /// Ways to give the `rows` by `columns` small products of a tile to some of the warps: products of a warp (down and across),
@@ -50,8 +55,9 @@ impl Cut {
         // Planes: zeros before and between pixels, and how far apart the filter's places are.
         let (by, bx, space, step) =
             if back { (fh - 1 - before, fw - 1 - before, stride_, 1) } else { (before, before, 1, stride_) };
-        // Rows of an odd length: threads that each write one meet in no bank.
-        let (gh, gw) = ((to[1] - 1) * step + fh, ((to[2] - 1) * step + fw) | 1);
+        // The eight pixels of a column of products lie in different banks if they follow each other, modulo eight, also where
+        // a row ends.
+        let (gh, gw) = ((to[1] - 1) * step + fh, congruent((to[2] - 1) * step + fw, to[2] * step, 8));
         let (depth, plane) = (from[0].next_multiple_of(8), stride(gh * gw, 8));
         let k = ch * fh * fw;
         let frow = stride(k, if back { 8 } else { 4 });
@@ -129,7 +135,8 @@ impl Cut {
     fn weight(c: &Conv, small: [usize; 2], shared: usize) -> Option<Cut> {
         let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
         let (step, before, p) = (c.window.stride, c.window.before, oh * ow);
-        let (gh, gw) = ((oh - 1) * step + fh, ((ow - 1) * step + fw) | 1);
+        // Here four follow each other.
+        let (gh, gw) = ((oh - 1) * step + fh, congruent((ow - 1) * step + fw, ow * step, 4));
         let (depth, plane) = (ch.next_multiple_of(8), stride(gh * gw, 4));
         let ppad = p.next_multiple_of(8);
         let yrow = stride(ppad, 4);

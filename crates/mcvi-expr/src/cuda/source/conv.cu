@@ -4,18 +4,10 @@
 // beside them as they are; a product of 16 by 8 by 8 has output channels as rows, output pixels as columns, and input channels
 // inside, at one element of the filters. Strides of planes and filters are such that a warp's reads meet in no bank.
 
-// TF32, as a float.
-__device__ __forceinline__ float rounded(float x) {
-    u32 y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return __uint_as_float(y);
-}
-
-__device__ __forceinline__ void multiply8(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
+__device__ __forceinline__ void multiply8(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-                   "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Starts copying to shared memory, 4 or 16 bytes, or zeros.
@@ -57,7 +49,7 @@ template <class G> __device__ __forceinline__ void planes(float* to, const float
             if (e < total)
                 #pragma unroll
                 for (int u = 0; u < columns; u++)
-                    if (left + u < G::GW) out[u] = rounded(v[k][u]);
+                    if (left + u < G::GW) out[u] = __uint_as_float(tf32(v[k][u]));
         }
     }
 }
@@ -109,17 +101,17 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
             #pragma unroll
             for (int j = 0; j < G::FW; j++) {
                 const int at = G::BACK ? -j : j;
-                float a[G::MT][4];
+                u32 a[G::MT][4];
                 #pragma unroll
                 for (int m = 0; m < G::MT; m++) {
-                    a[m][0] = rounded(f0[row[m][0] + at]);
-                    a[m][1] = rounded(f0[row[m][1] + at]);
-                    a[m][2] = rounded(f1[row[m][0] + at]);
-                    a[m][3] = rounded(f1[row[m][1] + at]);
+                    a[m][0] = tf32(f0[row[m][0] + at]);
+                    a[m][1] = tf32(f0[row[m][1] + at]);
+                    a[m][2] = tf32(f1[row[m][0] + at]);
+                    a[m][3] = tf32(f1[row[m][1] + at]);
                 }
                 #pragma unroll
                 for (int n = 0; n < G::NT; n++) {
-                    const float b[2] = {pixels[column[n] + j], pixels[column[n] + j + 4 * G::PLANE]};
+                    const u32 b[2] = {__float_as_uint(pixels[column[n] + j]), __float_as_uint(pixels[column[n] + j + 4 * G::PLANE])};
                     #pragma unroll
                     for (int m = 0; m < G::MT; m++) multiply8(c[m][n], a[m], b);
                 }
@@ -203,17 +195,17 @@ template <class G> __device__ __noinline__ void conv_weight(float* to, const flo
             const int p = min(k, G::P - 1), q = min(k + 4, G::P - 1);
             const float* x0 = image + p / G::OW * G::STEP * G::GW + p % G::OW * G::STEP;
             const float* x1 = image + q / G::OW * G::STEP * G::GW + q % G::OW * G::STEP;
-            float a[G::MT][4];
+            u32 a[G::MT][4];
             #pragma unroll
             for (int m = 0; m < G::MT; m++) {
-                a[m][0] = rounded(result[row[m][0] + k]);
-                a[m][1] = rounded(result[row[m][1] + k]);
-                a[m][2] = rounded(result[row[m][0] + k + 4]);
-                a[m][3] = rounded(result[row[m][1] + k + 4]);
+                a[m][0] = tf32(result[row[m][0] + k]);
+                a[m][1] = tf32(result[row[m][1] + k]);
+                a[m][2] = tf32(result[row[m][0] + k + 4]);
+                a[m][3] = tf32(result[row[m][1] + k + 4]);
             }
             #pragma unroll
             for (int n = 0; n < G::NT; n++) {
-                const float b[2] = {x0[column[n]], x1[column[n]]};
+                const u32 b[2] = {__float_as_uint(x0[column[n]]), __float_as_uint(x1[column[n]])};
                 #pragma unroll
                 for (int m = 0; m < G::MT; m++) multiply8(c[m][n], a[m], b);
             }

@@ -8,11 +8,14 @@ typedef long long i64;
 #define WARPS 16
 
 // Memory of a block, used by whichever task runs.
-extern __shared__ __align__(16) unsigned char shared_memory[];
+extern __shared__ __align__(128) unsigned char shared_memory[];
 
 // Words of a task's arguments.
 template <class T> __device__ __forceinline__ T* at(const u64* a, int i) { return (T*)a[i]; }
 __device__ __forceinline__ int num(const u64* a, int i) { return (int)a[i]; }
+
+// Brings the line of an element into the second-level cache.
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p)); }
 
 // Four floats at once.
 __device__ __forceinline__ void load4(float (&x)[4], const float* p) {
@@ -101,6 +104,18 @@ template <class R, class T> __device__ __forceinline__ T reduce_block(T x) {
     __syncthreads();
     if (threadIdx.x == 0)
         for (int w = 1; w < WARPS; w++) x = R::join(x, part[w]);
+    return x;
+}
+
+// The first of every COUNT warps gets the result of all of them.
+template <class R, int COUNT, class T> __device__ __forceinline__ T join_warps(T x) {
+    T* part = (T*)shared_memory;
+    const int warp = threadIdx.x / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[warp] = x;
+    __syncthreads();
+    if (warp % COUNT == 0)
+        for (int w = 1; w < COUNT; w++) x = R::join(x, part[warp + w]);
     return x;
 }
 
