@@ -5,8 +5,8 @@ use super::lower::{BLOCKS, Precision, Tile};
 use super::schedule::makespan;
 use std::collections::HashMap;
 
-/// Levels a product may be put off by: operands stay in memory meanwhile.
-const FAR: usize = 8;
+/// Levels a product may be put off by: operands stay in memory meanwhile, and sums wait for each other in the end.
+const FAR: usize = 4;
 
 /// Choose the level of every product that could also run later, one after the other.
 pub(super) fn spread(steps: &mut [Step]) {
@@ -57,6 +57,8 @@ pub(super) fn spread(steps: &mut [Step]) {
         steps[s].level = best.1;
         loads[best.1].insert(s, best.2);
     }
+    let kept = |(s, all): (usize, &Vec<usize>)| all.iter().all(|&b| steps[b].level < steps[s].level);
+    debug_assert!(before.iter().enumerate().all(kept));
 }
 
 /// For each step those that must come before it.
