@@ -27,9 +27,12 @@ const LEFT_OUT: f64 = 0.15;
 pub fn run(options: &Options) -> Result<()> {
     let mut runs = vec![];
     for path in &options.runs {
-        let epochs = RunFolder::open(path)?.epochs()?;
+        let folder = RunFolder::open(path)?;
+        let (epochs, joined) = (folder.epochs()?, folder.settings()?.join == Some(true));
         let name = path.canonicalize().ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
-        runs.push((name.unwrap_or_else(|| path.display().to_string()), epochs));
+        let name = name.unwrap_or_else(|| path.display().to_string());
+        // Validation images that are learned from validate nothing; it is said.
+        runs.push((if joined { format!("{name}, joined") } else { name }, epochs));
     }
     let valid = panel("Validation images, averaged weights", &runs, |e| e.valid_bound)?;
     let train = panel("Training images, weights of each step", &runs, |e| e.train_bound)?;

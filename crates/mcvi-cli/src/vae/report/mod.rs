@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<()> {
     for split in Split::ALL {
         evaluations.extend(folder.results::<Evaluation>(&Evaluation::file(split))?.map(|e| (split, e)));
     }
-    let best = words::best(&epochs);
+    let best = words::best(&epochs, meant.training.join);
     let (evaluated, evaluation_table) = words::evaluations(&evaluations, &run.display().to_string());
 
     let (tiles, drawn) = samples(&model, SAMPLES, false, *seed)?;
@@ -86,9 +86,10 @@ pub fn run(options: &Options) -> Result<()> {
         figure,
         table: None,
     };
+    let training = if meant.training.join { format!("{TRAINING}\n\n{JOINED}") } else { TRAINING.to_owned() };
     let split = shown.split;
     let sections = vec![
-        section("Training", TRAINING.to_owned(), Some(figures::curves(&epochs, best, architecture.latent).to_svg())),
+        section("Training", training, Some(figures::curves(&epochs, best, architecture.latent).to_svg())),
         Section { table: evaluation_table, ..section("Evaluation", evaluated, None) },
         leapfrogs(&profile, which.len(), split),
         section("Samples", SAMPLED.to_owned(), Some(sampled)),
@@ -127,6 +128,8 @@ const TRAINING: &str = "The bound by epochs. That of the training images is the 
     between images (Burda et al. 2016: variance above 0.01); dotted are all there \
     are. A step size that shrinks to nothing says that the chain is \
     not used.";
+const JOINED: &str = "The validation images were learned from too: their bound says nothing about images the model has not \
+    seen, and the last epoch is kept.";
 const SAMPLED: &str = "Draws from the prior, through the decoder: the probability of every pixel.";
 const RECONSTRUCTED: &str = "beside what the model makes of them: left as they are, right the probability of every pixel \
     given a draw from their approximate posterior. They were chosen by the seed.";

@@ -73,14 +73,16 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
         ("Training", format!("at most {} of batches of {}", counted(t.epochs, "epoch"), t.batch)),
         ("Learning rate", format!("Adam at {}, {decay}; {} times that for the chain", t.rate, t.chain_rate)),
         ("Warm-up and averaging", format!("over {} and {} epochs", t.warm_up, t.average)),
+        ("Weight decay", t.weight_decay.to_string()),
         ("Seed", t.seed.to_string()),
     ]);
     if meant.binarization == Binary::Fixed {
         facts.push(("Grey images", "made binary once, by the seed".to_owned()));
     }
-    if let Some(best) = best(epochs) {
+    if let Some(best) = best(epochs, t.join) {
+        let what = if t.join { "Bound of validation images, learned from too" } else { "Validation bound" };
         let bound = format!("{} ± {:.2} nats", fixed(best.valid_bound, 2), best.valid_se);
-        facts.push(("Validation bound", format!("{bound}, after epoch {} of {}", best.epoch, epochs.len())));
+        facts.push((what, format!("{bound}, after epoch {} of {}", best.epoch, epochs.len())));
         facts.push(("Latent variables in use", format!("{} of {}", best.active, a.latent)));
     }
     if !seconds.is_empty() {
@@ -90,8 +92,11 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The epoch that was kept: the best by its validation bound.
-pub fn best(epochs: &[EpochReport]) -> Option<&EpochReport> {
+/// The epoch that was kept: the best by its validation bound, or the last where validation images were learned from.
+pub fn best(epochs: &[EpochReport], joined: bool) -> Option<&EpochReport> {
+    if joined {
+        return epochs.last();
+    }
     epochs.iter().filter(|e| e.valid_bound.is_finite()).max_by(|a, b| a.valid_bound.total_cmp(&b.valid_bound))
 }
 
