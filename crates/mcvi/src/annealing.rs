@@ -7,6 +7,7 @@
 use crate::approximation::Approximation;
 use crate::density::Given;
 use crate::error::{Error, Result};
+use crate::hardware::Hardware;
 use crate::params::Group;
 use crate::scope::{Choices, Scope};
 use crate::target::{Landscape, evaluate};
@@ -30,6 +31,18 @@ impl Approximation {
     /// The transition must leave its target invariant. Its parameters start from the target's curvature and are not
     /// learned; for a chain that learns them, see [`Chain::annealed`](crate::Chain::annealed).
     pub fn anneal(&self, transition: &dyn Transition, betas: &[f64], chains: usize, seed: u64) -> Result<Annealed> {
+        self.anneal_on(Hardware::default(), transition, betas, chains, seed)
+    }
+
+    /// The same, computed with this.
+    pub fn anneal_on(
+        &self,
+        hardware: Hardware,
+        transition: &dyn Transition,
+        betas: &[f64],
+        chains: usize,
+        seed: u64,
+    ) -> Result<Annealed> {
         let rising = betas.windows(2).all(|w| w[0] <= w[1]);
         if betas.is_empty() || !rising || betas[0] < 0.0 || betas[betas.len() - 1] != 1.0 {
             let why = "needs temperatures that rise from 0 or more to 1".to_owned();
@@ -63,7 +76,7 @@ impl Approximation {
         scope.finish()?;
         let accept = moved.diagnostics.iter().find(|(name, _)| *name == "accept").map(|(_, a)| a.mean_all());
         let mut program = graph.program().update(z, moved.state.z).update(weight, weight + gain);
-        program = program.seed(seed ^ 0xA22E_A1ED);
+        program = hardware.program(program.seed(seed ^ 0xA22E_A1ED));
         if let Some(accept) = accept {
             program = program.output("accept", accept);
         }

@@ -108,7 +108,8 @@ impl Network for ConvDecoder {
         let sizes = halvings(self.image, self.maps.len());
         let ([h, w], deepest) = (sizes[self.maps.len()], self.maps.last().copied().unwrap_or(1));
         let hidden = dense(&scope.child("layer1"), inputs, self.hidden, DEEP).softplus();
-        let flat = dense(&scope.child("layer2"), &[("hidden", hidden)], deepest * h * w, DEEP).softplus();
+        let flat = dense(&scope.child("layer2"), &[("hidden", hidden)], deepest * h * w, DEEP);
+        let flat = if self.maps.is_empty() { flat } else { flat.softplus() };
         let rows = flat.shape().dims().first().copied().unwrap_or(1);
         let mut image = flat.reshape([rows, deepest, h, w]);
         for i in (0..self.maps.len()).rev() {

@@ -120,7 +120,7 @@ impl Table {
             });
         }
         if self.all().any(Found::joined) {
-            let _ = writeln!(text, "* learned from the validation images too, after all was chosen by them");
+            let _ = writeln!(text, "* learned from the validation images too");
         }
         for run in &self.others {
             let _ = writeln!(text, "{}: {}", run.name(), odd(run));

@@ -127,6 +127,11 @@ pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> Contro
         evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
     let interrupted = evidence.log_p.len() < which.len();
+    let learned_from = match asked.split {
+        Split::Train => true,
+        Split::Valid => folder.settings()?.join == Some(true),
+        Split::Test => false,
+    };
     let mut result = json!({
         "split": asked.split.to_string(),
         "images": evidence.log_p.len(),
@@ -135,12 +140,14 @@ pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> Contro
         "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
         "gap": number(log_p.value - bound.value),
         "seed": asked.seed,
+        "learned_from": learned_from,
         "interrupted": interrupted,
     });
     if asked.annealed > 0 && !interrupted {
         let some: Vec<i32> = which.iter().copied().take(asked.annealed).collect();
         let (temperatures, chains, seed) = (asked.temperatures, asked.chains, asked.seed);
-        let settings = AnnealSettings { temperatures, chains, seed, ..AnnealSettings::default() };
+        let settings =
+            AnnealSettings { temperatures, chains, seed, hardware: asked.hardware, ..AnnealSettings::default() };
         let by = annealed_evidence(&model, &images.batch(&some)?, settings, |done| {
             // Annealing is not broken off: a Ctrl-C more ends everything.
             let _ = observe("annealing", done, some.len());
@@ -210,9 +217,10 @@ fn text(result: &Value) -> String {
         (Some(x), Some(se)) => format!("{} ± {}", fixed(x, 3), fixed(se, 3)),
     };
     let mut text = format!(
-        "{} images of the {} set, {} importance samples each, nats an image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
+        "{} images of the {} set{}, {} importance samples each, nats an image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
         result["images"],
         result["split"].as_str().unwrap_or(""),
+        if result["learned_from"] == true { " (which the model has learned from)" } else { "" },
         result["samples"],
         shown(&result["bound"]),
         shown(&result["log_p"]),

@@ -115,7 +115,9 @@ impl Session {
                     checkpoint.progress.stopped = false;
                     checkpoint.progress.waiting_since = done;
                 }
-                if let Some(device) = checkpoint.device.as_ref().filter(|device| *device != hardware.kind()) {
+                let goes_on = !checkpoint.progress.stopped && done < meant.training.epochs;
+                let device = checkpoint.device.as_ref().filter(|device| goes_on && *device != hardware.kind());
+                if let Some(device) = device {
                     let moved = format!(
                         "this run was on {device} so far and goes on on {}: not bit for bit as it would have there",
                         hardware.kind()

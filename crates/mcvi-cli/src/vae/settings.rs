@@ -162,7 +162,8 @@ impl Choices {
 
     /// Names of the options that are given here and differ from what they are there.
     pub fn against(&self, other: &Choices) -> Result<Vec<String>> {
-        let (mine, theirs) = (fields(self)?, fields(other)?);
+        // What was not an option yet when a run began had its default.
+        let (mine, theirs) = (fields(self)?, fields(&other.meant([1, 1])?.choices())?);
         let differs = mine.into_iter().filter(|(name, value)| !value.is_null() && theirs.get(name) != Some(value));
         Ok(differs.map(|(name, _)| format!("--{name}")).collect())
     }

@@ -289,7 +289,8 @@ impl<T: Float> Job for ConvJob<T> {
             let flat = std::slice::from_raw_parts_mut(base.add(filters.len() + images.len()), flat);
             let rest = base.add(filters.len() + images.len() + flat.len());
             let (left, right, to) = (ctx.ptr(self.from[0]), ctx.ptr(self.from[1]), ctx.ptr(self.to));
-            let image = |p: *mut T, i: usize, len: usize| std::slice::from_raw_parts_mut(p.add(i * len), len);
+            let read = |p: *mut T, i: usize, len: usize| std::slice::from_raw_parts(p.cast_const().add(i * len), len);
+            let write = |p: *mut T, i: usize, len: usize| std::slice::from_raw_parts_mut(p.add(i * len), len);
             let block = |m: usize, n: usize, to: &mut [T]| {
                 let to_row = n as isize;
                 Block { m, n, to: to.as_mut_ptr(), to_row, accumulate: false }
@@ -297,9 +298,9 @@ impl<T: Float> Job for ConvJob<T> {
             images.fill(zero);
             match self.part {
                 ConvPart::Output => {
-                    self.sorted(image(right, 0, filters.len()), filters, false);
+                    self.sorted(read(right, 0, filters.len()), filters, false);
                     for i in first..last {
-                        self.spread(image(left, i, pixels), images, false);
+                        self.spread(read(left, i, pixels), images, false);
                         let factors = |e: &Element| Factors {
                             k: m_c,
                             a: filters[e.number * s.filter()..].as_ptr(),
@@ -308,7 +309,7 @@ impl<T: Float> Job for ConvJob<T> {
                             b_strides: (plane as isize, 1),
                         };
                         self.sum(block(m_o, s.span(), flat), &s.elements, factors, rest);
-                        for (to, from) in image(to, i, results).chunks_exact_mut(oh * ow).zip(flat.chunks(s.span())) {
+                        for (to, from) in write(to, i, results).chunks_exact_mut(oh * ow).zip(flat.chunks(s.span())) {
                             to.chunks_exact_mut(ow)
                                 .zip(from.chunks(wide))
                                 .for_each(|(to, row)| to.copy_from_slice(&row[..ow]));
@@ -316,9 +317,9 @@ impl<T: Float> Job for ConvJob<T> {
                     }
                 }
                 ConvPart::Input => {
-                    self.sorted(image(right, 0, filters.len()), filters, true);
+                    self.sorted(read(right, 0, filters.len()), filters, true);
                     for i in first..last {
-                        let result = image(to, i, pixels);
+                        let result = write(to, i, pixels);
                         result.fill(zero);
                         for own in s.elements.chunk_by(|a, b| a.phase == b.phase) {
                             let frame = Frame::new(s, own[0].phase);
@@ -327,7 +328,7 @@ impl<T: Float> Job for ConvJob<T> {
                             }
                             let plane = frame.plane();
                             for (y, to) in
-                                image(left, i, results).chunks_exact(oh * ow).zip(images.chunks_exact_mut(plane))
+                                read(left, i, results).chunks_exact(oh * ow).zip(images.chunks_exact_mut(plane))
                             {
                                 frame.place(y, to);
                             }
@@ -350,8 +351,8 @@ impl<T: Float> Job for ConvJob<T> {
                     let by_pixel = channels_adjacent::<T>(s);
                     flat.fill(zero);
                     for i in first..last {
-                        self.spread(image(left, i, pixels), images, by_pixel);
-                        for (o, y) in image(right, i, results).chunks_exact(oh * ow).enumerate() {
+                        self.spread(read(left, i, pixels), images, by_pixel);
+                        for (o, y) in read(right, i, results).chunks_exact(oh * ow).enumerate() {
                             for (r, row) in y.chunks_exact(ow).enumerate() {
                                 if by_pixel {
                                     flat[o * s.span() + r * wide..][..ow].copy_from_slice(row);
@@ -377,7 +378,7 @@ impl<T: Float> Job for ConvJob<T> {
                         }
                     }
                     // As the filters are stored: output, channel, element.
-                    let result = image(to, tile, filters.len());
+                    let result = write(to, tile, filters.len());
                     for (i, to) in result.chunks_exact_mut(s.elements.len()).enumerate() {
                         let place = if by_pixel { i } else { i % m_c * m_o + i / m_c };
                         to.iter_mut().enumerate().for_each(|(e, to)| *to = filters[e * s.filter() + place]);

@@ -48,8 +48,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
-    /// Shrink large arrays, the weights of networks, by this times the learning rate in every iteration (Loshchilov &
-    /// Hutter, 2019).
+    /// Shrink arrays of two axes or more, which are weights, by this times the learning rate in every iteration
+    /// (Loshchilov & Hutter, 2019).
     pub weight_decay: f64,
     /// Average the iterates as they come. What is large is better averaged from time to time, outside.
     pub average: bool,

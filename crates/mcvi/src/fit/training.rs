@@ -11,6 +11,7 @@ use mcvi_expr::{Array, DType, Expr, Graph, Program, Run, grad};
 
 const RATE: &str = "fit.rate";
 const SECOND: &str = "fit.second";
+const DECAY: &str = "fit.decay";
 const WEIGHT: &str = "fit.weight";
 /// The input that weighs the divergence from the prior in [`Objective::Warmed`].
 pub const WARMTH: &str = "fit.warmth";
@@ -26,6 +27,7 @@ pub struct Training {
     settings: Settings,
     dtype: DType,
     feeds_second: bool,
+    decays: bool,
     /// Iterations taken, and taken since gradients were forgotten.
     t: usize,
     remembered: usize,
@@ -47,13 +49,14 @@ pub struct Progress {
     pub first_skipped: Option<usize>,
 }
 
-/// A state to be learned with its gradient, scale and relative rate.
+/// A state to be learned with its gradient, scale, relative rate, and whether it decays (1) or not (0).
 struct Leaf<'g> {
     name: String,
     state: Expr<'g>,
     gradient: Expr<'g>,
     scale: Vec<f64>,
     rate: Vec<f64>,
+    decays: Vec<f64>,
 }
 
 impl Training {
@@ -160,7 +163,7 @@ impl Training {
         let next = usual.gt(0.0).select(usual + (clipped - usual) * 0.01, norm);
 
         let rates = Rates { rate: graph.input(RATE, dtype, ()), second: graph.input(SECOND, dtype, ()) };
-        let weight = graph.input(WEIGHT, dtype, ());
+        let (weight, decay) = (graph.input(WEIGHT, dtype, ()), graph.input(DECAY, dtype, ()));
         let lost = finite.sum_all() * -1.0 + settings.draws as f64;
         let mut program = graph.program().output("bound", bound).output("diverged", lost).output("usable", usable);
         program = settings.hardware.program(program.update(usual, usable.select(next, usual)).seed(settings.seed));
@@ -168,8 +171,8 @@ impl Training {
             let gradient = usable.select(gradient * factor, 0.0);
             let (step, states) = settings.optimiser.step(&graph, &leaf.name, gradient, rates)?;
             let mut p = leaf.state - scale(&scope, step, &leaf.rate);
-            if settings.weight_decay > 0.0 && leaf.name != PACKED {
-                p = p - leaf.state * rates.rate * settings.weight_decay;
+            if settings.weight_decay > 0.0 && leaf.decays.iter().any(|d| *d > 0.0) {
+                p = p - scale(&scope, leaf.state * usable.select(decay, 0.0), &leaf.decays);
             }
             program = program.update(leaf.state, p);
             if settings.average {
@@ -180,6 +183,7 @@ impl Training {
                 program = program.update(state, value);
             }
         }
+        let decays = settings.weight_decay > 0.0 && leaves.iter().any(|l| l.decays.iter().any(|d| *d > 0.0));
         let leaves = leaves.into_iter().map(|l| l.name).collect();
         let feeds_second = matches!(settings.optimiser, super::Optimiser::Adam { .. });
         Ok(Training {
@@ -187,6 +191,7 @@ impl Training {
             settings: settings.clone(),
             dtype,
             feeds_second,
+            decays,
             t: 0,
             remembered: 0,
             leaves,
@@ -212,10 +217,11 @@ impl Training {
         weights: &[f64],
         inputs: &[(&str, &Array)],
     ) -> Result<Progress> {
+        let decays = (0..iterations).map(|i| rate(self.t + i) * self.settings.weight_decay).collect();
         let rates = (0..iterations).map(|i| self.settings.optimiser.rates(rate(self.t + i), self.remembered + i + 1));
         let (rates, seconds): (Vec<f64>, Vec<f64>) = rates.unzip();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(iterations, values)?.cast(self.dtype)) };
-        let (rates, seconds) = (column(rates)?, column(seconds)?);
+        let (rates, seconds, decays) = (column(rates)?, column(seconds)?, column(decays)?);
         let weights = if self.settings.average { Some(column(weights.to_vec())?) } else { None };
         let mut run = Run::steps(iterations).feed(RATE, &rates);
         if let Some(weights) = &weights {
@@ -223,6 +229,9 @@ impl Training {
         }
         if self.feeds_second {
             run = run.feed(SECOND, &seconds);
+        }
+        if self.decays {
+            run = run.feed(DECAY, &decays);
         }
         for (input, rows) in inputs {
             run = run.feed(input, rows);
@@ -365,21 +374,24 @@ fn leaves<'g>(graph: &'g Graph, scope: &Scope<'g>, loss: Expr<'g>, settings: &Se
         _ => 1.0,
     };
     let rate = |p: &Param| p.scale.iter().map(|s| s * relative(p)).collect::<Vec<_>>();
+    // Weights have an axis for inputs and one for outputs; biases, means and scales have not.
+    let decays = |p: &Param| vec![f64::from(u8::from(p.value.shape().dims().len() > 1)); p.scale.len()];
     let mut leaves = vec![];
     let mut small: Vec<(Expr<'g>, &Param)> = vec![];
     for ((name, param, state), gradient) in learned.iter().zip(gradients) {
         if is_packed(param) {
             small.push((gradient.flatten(), param));
         } else {
-            let (name, scale, rate) = (name.clone(), param.scale.clone(), rate(param));
-            leaves.push(Leaf { name, state: *state, gradient, scale, rate });
+            let (name, scale, rate, decays) = (name.clone(), param.scale.clone(), rate(param), decays(param));
+            leaves.push(Leaf { name, state: *state, gradient, scale, rate, decays });
         }
     }
     if !small.is_empty() {
         let gradient = graph.concat(&small.iter().map(|s| s.0).collect::<Vec<_>>(), 0);
         let scale = small.iter().flat_map(|s| s.1.scale.clone()).collect();
         let rate = small.iter().flat_map(|s| rate(s.1)).collect();
-        leaves.push(Leaf { name: PACKED.to_owned(), state: scope.packed_state()?, gradient, scale, rate });
+        let decays = small.iter().flat_map(|s| decays(s.1)).collect();
+        leaves.push(Leaf { name: PACKED.to_owned(), state: scope.packed_state()?, gradient, scale, rate, decays });
     }
     Ok(leaves)
 }

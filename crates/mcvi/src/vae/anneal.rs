@@ -6,6 +6,7 @@ use crate::approximation::Approximation;
 use crate::density::Gaussian;
 use crate::diagnostics::log_mean_exp;
 use crate::error::{Error, Result};
+use crate::hardware::Hardware;
 use crate::start::Start;
 use crate::transition::{Hamiltonian, MetropolisHastings};
 use mcvi_expr::{Array, Data};
@@ -22,11 +23,13 @@ pub struct AnnealSettings {
     pub leapfrogs: usize,
     /// The seed of all draws.
     pub seed: u64,
+    /// What to compute with.
+    pub hardware: Hardware,
 }
 
 impl Default for AnnealSettings {
     fn default() -> Self {
-        AnnealSettings { temperatures: 1000, chains: 16, leapfrogs: 5, seed: 1 }
+        AnnealSettings { temperatures: 1000, chains: 16, leapfrogs: 5, seed: 1, hardware: Hardware::default() }
     }
 }
 
@@ -55,7 +58,7 @@ pub fn annealed_evidence(
     settings: AnnealSettings,
     mut observe: impl FnMut(usize),
 ) -> Result<AnnealedEvidence> {
-    let AnnealSettings { temperatures, chains, leapfrogs, seed } = settings;
+    let AnnealSettings { temperatures, chains, leapfrogs, seed, hardware } = settings;
     for (what, n) in [("temperatures", temperatures), ("chains", chains), ("leapfrogs", leapfrogs)] {
         if n == 0 {
             return Err(Error::Setting { what, why: "at least one is needed".to_owned() });
@@ -78,7 +81,7 @@ pub fn annealed_evidence(
             params: deep.params.clone(),
         };
         let dynamics = Hamiltonian::new(leapfrogs).first_step(step).momentum(Gaussian::momenta_at_rest());
-        approximation.anneal(&MetropolisHastings::hamiltonian(dynamics), betas, count, seed)
+        approximation.anneal_on(hardware, &MetropolisHastings::hamiltonian(dynamics), betas, count, seed)
     };
     let block = (AT_ONCE / chains).max(1) * pixels;
 

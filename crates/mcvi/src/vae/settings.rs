@@ -44,7 +44,7 @@ pub struct TrainSettings {
     pub average: f64,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
-    /// Shrink the weights of networks by this times the learning rate in every step.
+    /// Shrink the weights of networks, not their biases, by this times the learning rate in every step.
     pub weight_decay: f64,
     /// Learn from the validation images too. They then decide nothing: training takes all its epochs and keeps the last.
     pub join: bool,

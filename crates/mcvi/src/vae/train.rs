@@ -346,7 +346,9 @@ impl Trainer {
     fn learn_from(&mut self, report: &EpochReport) {
         let progress = &mut self.progress;
         if self.settings.join {
-            progress.best = Some(report.epoch);
+            if report.valid_bound.is_finite() {
+                progress.best = Some(report.epoch);
+            }
             return;
         }
         let best = progress.best().map_or(f64::NEG_INFINITY, |best| best.valid_bound);

@@ -94,10 +94,11 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
 
 /// The epoch that was kept: the best by its validation bound, or the last where validation images were learned from.
 pub fn best(epochs: &[EpochReport], joined: bool) -> Option<&EpochReport> {
+    let mut finite = epochs.iter().filter(|e| e.valid_bound.is_finite());
     if joined {
-        return epochs.last();
+        return finite.next_back();
     }
-    epochs.iter().filter(|e| e.valid_bound.is_finite()).max_by(|a, b| a.valid_bound.total_cmp(&b.valid_bound))
+    finite.max_by(|a, b| a.valid_bound.total_cmp(&b.valid_bound))
 }
 
 /// What evaluations found, and what to do where there is none.
