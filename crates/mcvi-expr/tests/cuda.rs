@@ -359,6 +359,22 @@ fn convolutions_agree() {
 }
 
 #[test]
+fn views_between_resizing_and_convolutions_agree() {
+    everywhere("views", 1e-12, 1e-5, 4e-3, |g, t| {
+        let (x, f) = (literal(g, t, &[1, 1, 4, 4], 1), literal(g, t, &[2, 1, 3, 3], 2));
+        let large = x.upsample(8, 8);
+        let reshaped = large.reshape([1, 4, 4, 4]).conv2d(literal(g, t, &[3, 4, 1, 1], 3), 1, (0, 0));
+        let rows = large.slice(2, 0..4).conv2d(f, 1, (1, 1));
+        // The gradient of the first channels of what was joined; the others' is not asked for.
+        let (a, b) = (literal(g, t, &[1, 4, 4, 4], 4), literal(g, t, &[1, 3, 8, 8], 5));
+        let joined = g.concat(&[a.upsample(8, 8), b], 1).conv2d(literal(g, t, &[2, 7, 3, 3], 6), 1, (1, 1));
+        let d = grad((joined * 0.1).tanh().sum_all(), &[a]).unwrap()[0];
+        let named = [("reshaped", reshaped), ("some rows", rows), ("joined", d)];
+        named.into_iter().map(|(name, e)| (name.to_owned(), e)).collect()
+    });
+}
+
+#[test]
 fn indexing_agrees() {
     everywhere("indexing", 1e-14, 1e-6, 0.0, |g, t| {
         let x = literal(g, t, &[6, 9, 5], 1);

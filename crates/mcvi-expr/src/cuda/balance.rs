@@ -3,7 +3,7 @@
 use super::fuse::{Step, Work};
 use super::lower::{BLOCKS, Precision, Tile};
 use super::schedule::makespan;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Levels a product may be put off by: operands stay in memory meanwhile, and sums wait for each other in the end.
 const FAR: usize = 4;
@@ -75,14 +75,10 @@ fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
     let conflict = |a: &Step, b: &Step| a.touches().iter().any(|x| b.touches().iter().any(|y| x.conflicts(y)));
     let mut before = vec![vec![]; steps.len()];
     for (i, step) in steps.iter().enumerate() {
-        for touch in step.touches() {
-            for &other in &of[&touch.buf.0] {
-                let earlier = steps[other].time() < step.time() && !before[i].contains(&other);
-                if earlier && conflict(&steps[other], step) {
-                    before[i].push(other);
-                }
-            }
-        }
+        let buffers: HashSet<u32> = step.touches().iter().map(|t| t.buf.0).collect();
+        let others: BTreeSet<usize> = buffers.iter().flat_map(|b| of[b].iter().copied()).collect();
+        let earlier = others.into_iter().filter(|&o| steps[o].time() < step.time());
+        before[i] = earlier.filter(|&o| conflict(&steps[o], step)).collect();
     }
     before
 }

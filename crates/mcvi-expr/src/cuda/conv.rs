@@ -29,8 +29,8 @@ fn stride(least: usize, rest: usize) -> usize {
     congruent(least, rest, 32)
 }
 
-/// Ways to give the `rows` by `columns` small products of a tile to some of the warps: products of a warp (down and across),
-/// and groups of warps (down and across).
+/// Ways to give the small products of a tile, `rows` of them down, to some of the warps: products of a warp down, groups of warps
+/// down, products of a warp across.
 fn shares(rows: usize, warps: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     (1..=4usize).flat_map(move |mt| {
         let mg = rows.div_ceil(mt);

@@ -3,6 +3,7 @@
 use super::lower::Functions;
 use super::nvrtc;
 use crate::error::{Error, Result};
+use crate::plan::{IMAGES_PER_TILE, Kernel, Plan};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
@@ -97,6 +98,20 @@ impl Gpu {
     pub fn most_shared(&self) -> usize {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         self.context.attribute(most).map_or(0, |n| (n.max(0) as usize).saturating_sub(4096))
+    }
+
+    /// Refuse what kernels cannot count: convolutions number their elements by 32 bits.
+    pub fn refuse(&self, plan: &Plan) -> Result<()> {
+        let large = |k: &Kernel| {
+            let Kernel::Conv(c) = k else { return false };
+            let partial = c.f.iter().product::<usize>() * c.x[0].div_ceil(IMAGES_PER_TILE);
+            [c.x.iter().product(), c.y.iter().product(), partial].into_iter().any(|n| n > i32::MAX as usize)
+        };
+        if plan.kernels.iter().any(large) {
+            let why = "a convolution has arrays of 2^31 elements or more; use smaller batches, or the CPU".to_owned();
+            return Err(Error::Device { device: self.name.clone(), why });
+        }
+        Ok(())
     }
 
     /// Compile and load the functions of a program, whose tiles need so many bytes of shared memory.

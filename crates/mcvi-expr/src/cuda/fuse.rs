@@ -188,8 +188,9 @@ impl Steps {
             let x = conv.from[0];
             let whole = Access { buf: x.buf, range: x.first..x.first + conv.x.iter().product::<usize>(), write: false };
             if let [s] = self.before(&[whole], None).collect::<Vec<_>>()[..]
-                && let Work::Plan(Kernel::Resize { up: true, from, to, small: extents, .. }) = &self.steps[s].work
-                && *to == x
+                && let Work::Plan(Kernel::Resize { up: true, from, to, small: extents, large, .. }) = &self.steps[s].work
+                // A view of it in other extents begins at the same place.
+                && (*to == x && conv.x[2..] == large[..])
                 && self.unchanged(s)
             {
                 (conv.from[0], small) = (*from, Some(*extents));
@@ -211,7 +212,7 @@ impl Steps {
 
     /// The adjoint of resizing. If it is of a gradient of images that nobody else reads, that computes it itself.
     fn shrink(&mut self, kernel: &Kernel) {
-        let Kernel::Resize { from, to: target, small: extents, large, .. } = kernel else {
+        let Kernel::Resize { planes, from, to: target, small: extents, large, .. } = kernel else {
             unreachable!("called for those")
         };
         let writers = self.of.get(&from.buf.0).into_iter().flatten().copied();
@@ -219,7 +220,8 @@ impl Steps {
         let found = index.and_then(|index| {
             let mut work = self.steps[index].work.clone();
             let Work::Conv { conv, small, epilogues, .. } = &mut work else { return None };
-            let same = conv.part == ConvPart::Input && conv.to == *from && conv.x[2..] == large[..];
+            let [n, c, h, w] = conv.x;
+            let same = conv.part == ConvPart::Input && conv.to == *from && (n * c, [h, w]) == (*planes, *large);
             if !same || small.is_some() || !epilogues.is_empty() || self.depended_on(index) {
                 return None;
             }

@@ -35,11 +35,6 @@ pub(super) const MOVED: usize = 8192;
 /// Bytes of shared memory that reductions within a block use: two numbers, or four floats, for every thread.
 pub(super) const REDUCTION: usize = THREADS * 16;
 
-/// The same for tiles of 32 by 32 of convolutions: operands, or partial sums of eight slices.
-fn small_tile(fast: bool, dtype: DType) -> usize {
-    if fast { 8 * 32 * 36 * dtype.bytes() } else { 2 * 32 * 33 * dtype.bytes() }
-}
-
 /// A size of tiles of products, and what a tile of it costs: nanoseconds to begin with and for each inner element, as
 /// measured on an H200.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +59,7 @@ const TILES: [Tile; 6] = [
 ];
 /// Plain arithmetic in full precision has one size.
 const PLAIN: Tile = tile(32, 32, 1200.0, 40.0);
-/// Blocks that tiles are chosen for: a constant, so that results do not depend on the GPU.
+/// Blocks that tiles are chosen for: a constant, so that results do not depend on how many a GPU has.
 pub(super) const BLOCKS: usize = 132;
 /// Steps of a large tile under way, if there is room.
 const STAGES: usize = 4;
@@ -398,7 +393,7 @@ pub(super) fn product(
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
     tail.write(&mut body, &call, (high, wide), slices);
-    let shared = if fast { tile.shared(layout.shared) } else { small_tile(fast, m.dtype) };
+    let shared = if fast { tile.shared(layout.shared) } else { 2 * 32 * 33 * m.dtype.bytes() };
     let shared = shared.max(REDUCTION);
     let (function, tiles) = (functions.get(body), down * across * items);
     Some(Task { function, words, tiles, cost, shared, level: step.level })

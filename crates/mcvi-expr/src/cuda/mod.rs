@@ -86,6 +86,7 @@ struct Segment {
 impl Executor {
     pub fn new(plan: &Plan, index: usize, options: Options) -> Result<Self> {
         let gpu = Gpu::open(index)?;
+        gpu.refuse(plan)?;
         let shaped = lowered::shape(plan);
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;

@@ -86,14 +86,18 @@ pub(super) fn makespan(mut work: Vec<(usize, f64)>, blocks: usize) -> f64 {
     work.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut load = vec![0.0f64; blocks];
     let mut least = Least::new(blocks);
+    let mut whole = 0.0;
     for (count, cost) in work {
-        for _ in 0..count.min(64 * blocks) {
+        // Of very many, rounds that all blocks take part in.
+        let rounds = count.saturating_sub(64 * blocks) / blocks;
+        whole += rounds as f64 * cost;
+        for _ in 0..count - rounds * blocks {
             let block = least.take();
             load[block] += cost;
             least.put(load[block], block);
         }
     }
-    load.into_iter().fold(0.0, f64::max)
+    whole + load.into_iter().fold(0.0, f64::max)
 }
 
 /// Blocks by load, the smallest first; equal loads by number.
@@ -114,6 +118,14 @@ impl Least {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn very_many_tiles_take_as_long_as_they_do() {
+        for count in [1, 132, 8448, 8449, 1_000_000] {
+            let rounds = usize::div_ceil(count, 132) as f64;
+            assert!((makespan(vec![(count, 10.0)], 132) - 10.0 * rounds).abs() <= 10.0, "{count}");
+        }
+    }
 
     #[test]
     fn every_tile_is_on_one_list_and_levels_are_in_order() {

@@ -308,7 +308,7 @@ pub(crate) struct Conv {
     pub to: Place,
 }
 
-/// Images handled by one tile of a convolution.
+/// Images handled by one tile of a convolution on the CPU, and summed by one of the gradient of filters everywhere.
 pub(crate) const IMAGES_PER_TILE: usize = 4;
 
 /// Products summed at a time.

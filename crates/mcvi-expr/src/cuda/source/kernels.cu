@@ -49,7 +49,8 @@ __device__ __forceinline__ void zero(const u64* a, u32 tile) {
 // Words a tile moves.
 #define MOVED 8192
 
-// Rows of four bytes, one a step: `i` is the iteration of the run. Words: to, from, words of a row, which of the two moves.
+// Rows of four bytes, one a step: `i` is the iteration of the run. Words: to, from, words of a row, which of the two moves from step to
+// step: the source (0), the target (1), or neither (2).
 __device__ __forceinline__ void transfer(const u64* a, u32 tile, u32 i) {
     u32* to = at<u32>(a, 0);
     const u32* from = at<u32>(a, 1);
@@ -61,7 +62,7 @@ __device__ __forceinline__ void transfer(const u64* a, u32 tile, u32 i) {
         to += (i - 1) * row;
     }
     if (((u64)to | (u64)from) % 16 == 0) {
-        // Both are read before either is written.
+        // All are read before any is written.
         uint4 v[MOVED / 4 / THREADS];
         const u64 first = begin / 4 + threadIdx.x;
         #pragma unroll
