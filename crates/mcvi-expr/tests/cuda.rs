@@ -375,6 +375,43 @@ fn views_between_resizing_and_convolutions_agree() {
 }
 
 #[test]
+fn convolutions_resize_what_was_resized_for_them_and_nothing_else() {
+    // Where it was not joined to a convolution, resizing is a function of its own.
+    let apart = |up: bool, build: &dyn for<'g> Fn(&'g Graph) -> Expr<'g>| {
+        let graph = Graph::new();
+        let out = build(&graph);
+        assert!(out.error().is_none(), "{:?}", out.error());
+        graph.program().output("out", out).cuda_source("none").0.contains(&format!("resize<float, {up}>(a"))
+    };
+    fn image<'g>(g: &'g Graph, name: &str, shape: [usize; 4]) -> Expr<'g> {
+        g.input(name, DType::F32, shape)
+    }
+    fn gradient<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
+        grad((y * 0.1).tanh().sum_all(), &[x]).unwrap()[0]
+    }
+    assert!(!apart(true, &|g| {
+        image(g, "x", [1, 1, 4, 4]).upsample(8, 8).conv2d(image(g, "f", [2, 1, 3, 3]), 1, (1, 1))
+    }));
+    assert!(apart(true, &|g| {
+        let x = image(g, "x", [1, 1, 4, 4]).upsample(8, 8).reshape([1, 4, 4, 4]);
+        x.conv2d(image(g, "f", [3, 4, 1, 1]), 1, (0, 0))
+    }));
+    assert!(apart(true, &|g| {
+        let x = image(g, "x", [1, 1, 4, 4]).upsample(8, 8).slice(2, 0..4);
+        x.conv2d(image(g, "f", [2, 1, 3, 3]), 1, (1, 1))
+    }));
+    assert!(!apart(false, &|g| {
+        let x = image(g, "x", [1, 4, 4, 4]);
+        gradient(x.upsample(8, 8).conv2d(image(g, "f", [2, 4, 3, 3]), 1, (1, 1)), x)
+    }));
+    assert!(apart(false, &|g| {
+        let (a, b) = (image(g, "a", [1, 4, 4, 4]), image(g, "b", [1, 3, 8, 8]));
+        let joined = g.concat(&[a.upsample(8, 8), b], 1);
+        gradient(joined.conv2d(image(g, "f", [2, 7, 3, 3]), 1, (1, 1)), a)
+    }));
+}
+
+#[test]
 fn indexing_agrees() {
     everywhere("indexing", 1e-14, 1e-6, 0.0, |g, t| {
         let x = literal(g, t, &[6, 9, 5], 1);
