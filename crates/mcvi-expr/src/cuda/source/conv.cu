@@ -10,12 +10,6 @@ __device__ __forceinline__ void multiply8(float (&c)[4], const u32 (&a)[4], cons
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Starts copying to shared memory, 4 or 16 bytes, or zeros.
-template <int BYTES> __device__ __forceinline__ void start_copy(float* to, const float* from, bool in) {
-    const u32 s = (u32)__cvta_generic_to_shared(to), size = in ? BYTES : 0;
-    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(s), "l"(from), "r"(size));
-    else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(size));
-}
 __device__ __forceinline__ void copies_done() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
     __syncthreads();
@@ -65,7 +59,7 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
     #pragma unroll 4
     for (u32 turn = own; turn < own + turns; turn++) {
         const u32 e = ((turn < turns ? turn : turn - turns) * THREADS + threadIdx.x) * vector;
-        if (e < G::ROWS * G::K) start_copy<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
+        if (e < G::ROWS * G::K) copy_async<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
     }
     planes<G>(image, x, first);
     copies_done();
@@ -166,7 +160,7 @@ template <class G> __device__ __noinline__ void conv_weight(float* to, const flo
     for (int e = threadIdx.x; e < G::IMAGES * G::O * G::PPAD; e += THREADS) {
         const int p = e % G::PPAD, plane = e / G::PPAD;
         const bool in = p < G::P && first + plane / G::O < G::N;
-        start_copy<4>(result + plane * G::YROW + p, y + (in ? (first * G::O + plane) * G::P + p : 0), in);
+        copy_async<4>(result + plane * G::YROW + p, y + (in ? (first * G::O + plane) * G::P + p : 0), in);
     }
     planes<G>(image, x, first);
     copies_done();

@@ -194,7 +194,7 @@ template <int M, int N, class P> __device__ __noinline__ void product_tf32(P ter
 // Floats of a step of an operand.
 #define SPAN(ROWS) (16 * PITCH(ROWS))
 
-// Without bytes nothing is read and zeros are written.
+// Starts copying to shared memory, 4 or 16 bytes, or zeros.
 template <int BYTES> __device__ __forceinline__ void copy_async(float* to, const float* from, bool in) {
     const u32 s = (u32)__cvta_generic_to_shared(to);
     if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(s), "l"(from), "r"(in ? 16 : 0));
