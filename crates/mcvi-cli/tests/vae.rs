@@ -366,6 +366,7 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     failed(&run_with(&["--data", text(&data), "--batch", "500"]), 2, &["batch", "500", "200"]);
     failed(&run_with(&["--data", text(&data), "--latent", "0"]), 2, &["latent", "0"]);
     failed(&run_with(&["--data", text(&data), "--rate", "-1"]), 2, &["-1"]);
+    failed(&run_with(&["--data", text(&data), "--weight-decay", "-1"]), 2, &["weight decay: -1", "from 0 on"]);
     failed(&run_with(&["--data", text(&data), "--rate", "nan"]), 2, &["finite"]);
     failed(&run_with(&["--data", text(&data), "--hidden", "60000"]), 2, &["hidden", "weights"]);
     failed(&run_with(&["--data", text(&data), "--epochs", "9000000000000000000"]), 2, &["epochs"]);

@@ -49,7 +49,7 @@ pub struct Choices {
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub inverse: Option<Momentum>,
     /// The step size to begin with. [default: 0.1]
-    #[arg(long, value_name = "EPS", value_parser = finite)]
+    #[arg(long, value_name = "EPS", value_parser = finite, allow_negative_numbers = true)]
     pub first_step: Option<f64>,
     /// Most epochs. [default: 100]
     #[arg(long, value_name = "N")]
@@ -58,10 +58,10 @@ pub struct Choices {
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
     /// The learning rate to begin with. [default: 0.001]
-    #[arg(long, value_name = "RATE", value_parser = finite)]
+    #[arg(long, value_name = "RATE", value_parser = finite, allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// The rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
-    #[arg(long, value_name = "FACTOR", value_parser = finite)]
+    #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub chain_rate: Option<f64>,
     /// How the rate falls: cosine (to nothing over all epochs), plateau (when the validation bound stays), or none.
     /// [default: cosine]
@@ -71,22 +71,22 @@ pub struct Choices {
     #[arg(long, value_name = "N")]
     pub patience: Option<usize>,
     /// The factor by which it falls then. [default: 0.5]
-    #[arg(long, value_name = "FACTOR", value_parser = finite)]
+    #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub factor: Option<f64>,
     /// Epochs without a better validation bound after which training ends. [default: 50]
     #[arg(long, value_name = "N")]
     pub stop: Option<usize>,
     /// Epochs over which the divergence from the prior is given its full weight. [default: 10]
-    #[arg(long, value_name = "EPOCHS", value_parser = finite)]
+    #[arg(long, value_name = "EPOCHS", value_parser = finite, allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
     /// Epochs over which weights are averaged. [default: 2]
-    #[arg(long, value_name = "EPOCHS", value_parser = finite)]
+    #[arg(long, value_name = "EPOCHS", value_parser = finite, allow_negative_numbers = true)]
     pub average: Option<f64>,
     /// Clip gradients at this multiple of their usual size. [default: 10]
-    #[arg(long, value_name = "FACTOR", value_parser = finite)]
+    #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub clip: Option<f64>,
     /// Shrink the weights of networks by this times the rate in every step. [default: 0]
-    #[arg(long, value_name = "FACTOR", value_parser = finite)]
+    #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub weight_decay: Option<f64>,
     /// Learn from the validation images too, once all else is chosen by them: every epoch is taken, the last is kept.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
