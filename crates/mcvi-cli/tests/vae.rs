@@ -262,6 +262,53 @@ fn validation_images_can_be_joined() {
 }
 
 #[test]
+fn a_run_begins_with_the_weights_of_another() {
+    let dir = TempDir::new().unwrap();
+    let data = images(dir.path());
+    let [first, second, joined] = ["first", "second", "joined"].map(|name| dir.path().join(name));
+    let begin = |out: &Path, more: &[&str]| {
+        // What is given goes before what a short training has.
+        let mut args = train(text(&data), text(out), "3", &[]);
+        for pair in more.chunks(2) {
+            match args.iter().position(|arg| *arg == pair[0]) {
+                Some(at) => args[at + 1] = pair[1],
+                None => args.extend(pair),
+            }
+        }
+        mcvi(&args)
+    };
+    let bound = |run: &Path, epoch: usize| -> f64 {
+        let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
+        metrics.lines().nth(epoch).unwrap().split(',').nth(2).unwrap().parse().unwrap()
+    };
+    succeeded(&begin(&first, &["--leapfrogs", "0", "--epochs", "20"]));
+    succeeded(&begin(
+        &second,
+        &["--from", text(&first), "--warm-up", "0", "--rate", "0.0001", "--first-step", "0.001"],
+    ));
+    // A chain that hardly moves, added at a low rate, leaves the bound about where it was.
+    let (start, end, goes_on) = (bound(&first, 1), bound(&first, 20), bound(&second, 1));
+    assert!(end > start + 2.0 && (goes_on - end).abs() < 0.5, "{start} {end} {goes_on}");
+    let settings = std::fs::read_to_string(second.join("settings.toml")).unwrap();
+    assert!(settings.contains(&format!("from = \"{}\"", std::fs::canonicalize(&first).unwrap().display())));
+    // It has all it needs.
+    std::fs::rename(&first, dir.path().join("moved")).unwrap();
+    succeeded(&mcvi(&["vae", "train", "--resume", "--out", text(&second), "--epochs", "4"]));
+
+    let nowhere = dir.path().join("nowhere");
+    let refused = |from: &Path, more: &[&str], words: &[&str]| {
+        failed(&begin(&nowhere, &[&["--from", text(from)], more].concat()), 2, words);
+        assert!(!nowhere.exists());
+    };
+    refused(&first, &[], &["first is not the folder of a run"]);
+    refused(&second, &["--hidden", "13"], &["second", "[13", "[12", "--hidden"]);
+    succeeded(&begin(&joined, &["--join", "true"]));
+    refused(&joined, &[], &["joined learned from the validation images", "--join"]);
+    let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
+    assert!(table.contains("second: began with the weights of first"), "{table}");
+}
+
+#[test]
 fn a_full_disk_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let (data, run) = (images(dir.path()), dir.path().join("run"));

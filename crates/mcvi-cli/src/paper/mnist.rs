@@ -122,6 +122,12 @@ impl Table {
         if self.all().any(Found::joined) {
             let _ = writeln!(text, "* learned from the validation images too");
         }
+        for run in self.all() {
+            if let Some(from) = &run.results.settings.from {
+                let from = from.file_name().unwrap_or(from.as_os_str()).to_string_lossy();
+                let _ = writeln!(text, "{}: began with the weights of {from}", run.name());
+            }
+        }
         for run in &self.others {
             let _ = writeln!(text, "{}: {}", run.name(), odd(run));
         }

@@ -60,7 +60,7 @@ impl Session {
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         // Everything is checked before the folder is made.
-        let trainer = Trainer::new(&meant.architecture, &meant.training, (&train, &valid, &data), hardware)?;
+        let trainer = Trainer::with_weights(start(&meant)?, &meant.training, (&train, &valid, &data), hardware)?;
         let folder = RunFolder::create(out, &meant.choices())?;
         Ok(Session { folder, trainer, training: meant.training, times: vec![] })
     }
@@ -69,8 +69,8 @@ impl Session {
     pub fn resume(typed: &Choices, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
         let folder = RunFolder::open(out)?;
         let saved = folder.settings()?;
-        // Where the images are, and for how long to go on, may change; nothing else may.
-        let free = Choices { data: None, epochs: None, ..typed.clone() };
+        // Where the images and the model it began with are, and for how long to go on, may change; nothing else may.
+        let free = Choices { data: None, epochs: None, from: None, ..typed.clone() };
         let differ = free.against(&saved)?;
         if !differ.is_empty() {
             let why = format!(
@@ -86,7 +86,7 @@ impl Session {
         let images = (&train, &valid, data.as_str());
         let (checkpoint, mut said) = folder.checkpoint()?;
         let trainer = match checkpoint {
-            None => Trainer::new(&meant.architecture, &meant.training, images, hardware)?,
+            None => Trainer::with_weights(start(&meant)?, &meant.training, images, hardware)?,
             Some(mut checkpoint) => {
                 if checkpoint.architecture != meant.architecture {
                     let why = format!(
@@ -199,11 +199,34 @@ fn read(typed: &Choices) -> Result<(Meant, Images, Images)> {
     let dataset = Dataset::open(&meant.data)?;
     // Saved as it is found from anywhere.
     meant.data = std::fs::canonicalize(&meant.data)?;
+    meant.from = meant.from.map(|from| std::fs::canonicalize(&from).unwrap_or(from));
     let [train, valid] =
         dataset.read([Split::Train, Split::Valid], meant.binarization.library(), meant.training.seed)?;
     meant.architecture.image = [train.height(), train.width()];
     meant.training.fresh = !train.is_binary();
     Ok((meant, train, valid))
+}
+
+/// The model a run begins with.
+fn start(meant: &Meant) -> Result<Deep> {
+    let mut deep = Deep::new(meant.architecture.clone(), meant.training.seed)?;
+    let Some(path) = &meant.from else { return Ok(deep) };
+    let (from, shown) = (RunFolder::open(path)?, path.display());
+    if from.settings()?.join == Some(true) && !meant.training.join {
+        let why = format!(
+            "{shown} learned from the validation images too, so that nothing can be judged by them here; add --join, or \
+             begin with another run"
+        );
+        return Err(Mistake(why).into());
+    }
+    let model = from.model()?;
+    let taken = deep.take_over(&model).map_err(|e| {
+        Mistake(format!("cannot begin with the weights of {shown}: {e}; give --decoder, --hidden and so on as there"))
+    })?;
+    if taken == 0 {
+        return Err(Mistake(format!("no weights of {shown} have a place in this model")).into());
+    }
+    Ok(deep)
 }
 
 /// What tells these images from others.

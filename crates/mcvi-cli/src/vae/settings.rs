@@ -91,6 +91,9 @@ pub struct Choices {
     /// Learn from the validation images too, once all else is chosen by them: every epoch is taken, the last is kept.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub join: Option<bool>,
+    /// Begin with the weights of the model in this run's folder, where it has them.
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<PathBuf>,
     /// The seed of weights, noise and the order of images. [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -133,6 +136,8 @@ pub struct Meant {
     pub binarization: Binary,
     pub architecture: Architecture,
     pub training: TrainSettings,
+    /// The run whose model's weights to begin with.
+    pub from: Option<PathBuf>,
 }
 
 impl Choices {
@@ -209,6 +214,7 @@ impl Choices {
                 fresh: t.fresh,
                 seed: self.seed.unwrap_or(t.seed),
             },
+            from: self.from.clone(),
         })
     }
 }
@@ -243,6 +249,7 @@ impl Meant {
             clip: Some(t.clip),
             weight_decay: Some(t.weight_decay),
             join: Some(t.join),
+            from: self.from.clone(),
             seed: Some(t.seed),
         }
     }

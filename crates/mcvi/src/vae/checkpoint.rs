@@ -34,6 +34,18 @@ impl Deep {
         Ok(Deep { architecture, params })
     }
 
+    /// Take every weight that another model has under the same name; returns how many there were. The others stay as they
+    /// are, such as those of a chain that the other model lacks. One of another shape there is an error.
+    pub fn take_over(&mut self, other: &Deep) -> Result<usize> {
+        let mut params = self.params.clone();
+        let shared = other.params.iter().filter(|(name, _)| params.get(name).is_some()).collect::<Vec<_>>();
+        for (name, param) in &shared {
+            params.set(name, param.value.clone())?;
+        }
+        self.params = params;
+        Ok(shared.len())
+    }
+
     /// As bytes of a file that any reader of safetensors opens.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let arrays = self.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone())).collect();

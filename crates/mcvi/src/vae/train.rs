@@ -147,9 +147,20 @@ impl Trainer {
     pub fn new(
         architecture: &Architecture,
         settings: &TrainSettings,
+        images: (&Array, &Array, &str),
+        hardware: Hardware,
+    ) -> Result<Self> {
+        Trainer::with_weights(Deep::new(architecture.clone(), settings.seed)?, settings, images, hardware)
+    }
+
+    /// Begin with the weights a model has.
+    pub fn with_weights(
+        deep: Deep,
+        settings: &TrainSettings,
         (train, valid, data): (&Array, &Array, &str),
         hardware: Hardware,
     ) -> Result<Self> {
+        let architecture = &deep.architecture;
         let joined;
         let train = if settings.join {
             joined = stacked(train, valid, architecture)?;
@@ -159,7 +170,6 @@ impl Trainer {
         };
         let images = architecture.count(train)?;
         settings.check(images)?;
-        let deep = Deep::new(architecture.clone(), settings.seed)?;
         let observed = Observed::Fed { images, fresh: settings.fresh };
         let approximation = architecture.approximation(deep.params.clone(), observed, settings.seed)?;
         let mut training = Training::new(
@@ -183,7 +193,7 @@ impl Trainer {
         let validation = Evaluator::new(&deep, valid, settings.fresh, settings.seed ^ JUDGES, hardware)?;
         Ok(Trainer {
             approximation,
-            architecture: architecture.clone(),
+            architecture: deep.architecture,
             settings: settings.clone(),
             training,
             average: deep.params,

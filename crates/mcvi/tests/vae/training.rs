@@ -249,6 +249,23 @@ fn impossible_settings_are_refused() {
 }
 
 #[test]
+fn weights_are_taken_over_where_another_model_has_them() {
+    let plain = Deep::new(Architecture { leapfrogs: 0, ..small() }, 1).unwrap();
+    let mut chain = Deep::new(small(), 2).unwrap();
+    let before = chain.clone();
+    assert_eq!(chain.take_over(&plain).unwrap(), plain.params.iter().count());
+    for (name, param) in chain.params.iter() {
+        let from = if plain.params.get(name).is_some() { &plain } else { &before };
+        assert_eq!(param.value, from.params.get(name).unwrap().value, "{name}");
+    }
+    assert!(chain.params.get("step1.log_step").is_some() && plain.params.get("step1.log_step").is_none());
+    // Of another shape nothing is taken.
+    let wide = Deep::new(Architecture { hidden: small().hidden + 1, ..small() }, 1).unwrap();
+    let (kept, error) = (chain.params.clone(), chain.take_over(&wide).unwrap_err().to_string());
+    assert!(error.contains("the value given is") && chain.params == kept, "{error}");
+}
+
+#[test]
 fn weights_start_from_the_seed_and_differ_between_layers() {
     let one = Deep::new(small(), 1).unwrap().params;
     let two = Deep::new(small(), 2).unwrap().params;
