@@ -224,7 +224,7 @@ impl Executor {
             }
         }
         let drafts = alone.into_iter().map(|list| {
-            let mut draft = Draft::default();
+            let mut draft = Draft::new(plan.arena_bytes);
             for j in list {
                 if !jobs[j].write_out(&mut draft) {
                     draft.job(j);
