@@ -158,6 +158,28 @@ fn an_element_that_all_need_is_not_overwritten_by_the_first() {
 }
 
 #[test]
+fn products_of_a_few_elements_are_right() {
+    for (m, k, n) in [(1, 1, 1), (1, 2, 2), (2, 1, 2), (2, 2, 2), (2, 4, 2), (3, 2, 3)] {
+        let graph = Graph::new();
+        let (x, y) = (irregular(2 * m * k, 3), irregular(2 * k * n, 4));
+        let (a, b) = (graph.state("a", array([2, m, k], x.clone())), graph.state("b", array([2, k, n], y.clone())));
+        let (single, c) = (a.at(0, 0).matmul(b.at(0, 1)), irregular(m * n, 5));
+        let turned = b.at(0, 0).t().matmul(a.at(0, 1).t()).t();
+        let program = graph.program().output("both", a.matmul(b));
+        let sum = single + turned + graph.literal(array([m, n], c.clone()));
+        let mut program = program.output("sum", sum).compile().unwrap();
+        program.run(1).unwrap();
+        let product = |p: usize, q: usize| -> Vec<f64> {
+            let element = |i: usize, j: usize| (0..k).map(|l| x[(p * m + i) * k + l] * y[(q * k + l) * n + j]).sum();
+            (0..m * n).map(|at| element(at / n, at % n)).collect()
+        };
+        assert_close(&numbers(&mut program, "both"), &[product(0, 0), product(1, 1)].concat(), 1e-14);
+        let want: Vec<f64> = (0..m * n).map(|i| product(0, 1)[i] + product(1, 0)[i] + c[i]).collect();
+        assert_close(&numbers(&mut program, "sum"), &want, 1e-14);
+    }
+}
+
+#[test]
 fn one_value_may_update_two_states_and_be_an_output() {
     let graph = Graph::new();
     let (a, b) = (graph.state("a", array(3, [0.0; 3])), graph.state("b", array(3, [0.0; 3])));
