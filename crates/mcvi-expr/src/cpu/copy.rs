@@ -1,7 +1,8 @@
 //! Rearranging elements: concatenation, embedding in zeros, conversion of types, states committed at the end of a step.
 
 use super::arena::Arena;
-use super::strided::{gather, scatter};
+use super::micro::Lists;
+use super::strided::{gather, offset, scatter};
 use super::tape::{Draft, Loc};
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Place, Strided};
@@ -10,6 +11,12 @@ use std::any::TypeId;
 
 /// Elements moved at a time.
 const CHUNK: usize = 1024;
+
+/// Elements up to which each is moved by an operation of a list.
+const FEW: usize = 4;
+
+/// Writes out the copy of an element.
+pub(super) type CopyElement = fn(&mut Draft, Lists, Loc, Loc);
 
 /// A type elements can be converted to.
 pub(super) trait Convert: Copy + Send + Sync + 'static {
@@ -36,6 +43,7 @@ pub(super) fn job<T: Convert>(
     to: &Strided,
     zero_first: Option<&(Place, usize)>,
     layout: &Layout<'_>,
+    listed: Option<(Lists, CopyElement)>,
 ) -> Box<dyn Job> {
     fn typed<S: Copy + Send + Sync + 'static, T: Convert>(
         from: &Strided,
@@ -43,6 +51,7 @@ pub(super) fn job<T: Convert>(
         zero_first: Option<&(Place, usize)>,
         layout: &Layout<'_>,
         convert: fn(S) -> T,
+        listed: Option<(Lists, CopyElement)>,
     ) -> Box<dyn Job> {
         // A scalar counts as one axis of length 1.
         let axes =
@@ -59,12 +68,13 @@ pub(super) fn job<T: Convert>(
             to_strides,
             zero_first: zero_first.map(|&(place, len)| (layout.at(place), len)),
             convert,
+            listed: listed.filter(|_| TypeId::of::<S>() == TypeId::of::<T>()),
         })
     }
     match from_type {
-        DType::F32 => typed::<f32, T>(from, to, zero_first, layout, T::from_f32),
-        DType::F64 => typed::<f64, T>(from, to, zero_first, layout, T::from_f64),
-        DType::I32 => typed::<i32, T>(from, to, zero_first, layout, T::from_i32),
+        DType::F32 => typed::<f32, T>(from, to, zero_first, layout, T::from_f32, listed),
+        DType::F64 => typed::<f64, T>(from, to, zero_first, layout, T::from_f64, listed),
+        DType::I32 => typed::<i32, T>(from, to, zero_first, layout, T::from_i32, listed),
     }
 }
 
@@ -78,10 +88,36 @@ struct CopyJob<S, T> {
     to_strides: Vec<isize>,
     zero_first: Option<(At<T>, usize)>,
     convert: fn(S) -> T,
+    /// How to copy a few elements, if they are moved as they are.
+    listed: Option<(Lists, CopyElement)>,
+}
+
+impl<S, T: Convert> CopyJob<S, T> {
+    /// Write the copy out element by element, if it is that small; says whether it did.
+    fn elements(&self, draft: &mut Draft) -> bool {
+        let Some((lists, copy)) = self.listed else { return false };
+        if !draft.near || self.total > FEW || self.zero_first.as_ref().is_some_and(|z| z.1 > FEW) {
+            return false;
+        }
+        if let Some((at, len)) = &self.zero_first {
+            let size = size_of::<T>();
+            let zero = draft.constant(&[0; 8][..size], 64 / size);
+            (0..*len).for_each(|e| copy(draft, lists, Loc::Memory(at.bytes + e * size), zero));
+        }
+        for e in 0..self.total {
+            let from = self.from.bytes.wrapping_add_signed(offset::<S>(&self.from_dims, &self.from_strides, e));
+            let to = self.to.bytes.wrapping_add_signed(offset::<T>(&self.to_dims, &self.to_strides, e));
+            copy(draft, lists, Loc::Memory(to), Loc::Memory(from));
+        }
+        true
+    }
 }
 
 impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
     fn write_out(&self, draft: &mut Draft) -> bool {
+        if self.elements(draft) {
+            return true;
+        }
         let plain = TypeId::of::<S>() == TypeId::of::<T>() && self.zero_first.is_none();
         if !plain || self.total > CHUNK || self.to_dims.len() > 1 || self.to_strides[0] != 1 {
             return false;

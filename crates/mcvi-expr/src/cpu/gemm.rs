@@ -1,14 +1,18 @@
 //! Matrix products: blocks of the result for the threads to share, plain loops for tiny ones.
 
 use super::arena::Arena;
-use super::micro::Level;
+use super::micro::{Level, Lists, lists};
 use super::product::{self, Block, multiply};
 use super::sources::Float;
+use super::tape::{Draft, Loc};
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{MAX_TERMS, MatMul, Place};
 
 /// Below this many multiplications blocks cost more than they gain.
 const TINY: usize = 2048;
+
+/// Up to this many each is an operation of a list.
+const FEW: usize = 16;
 
 pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
     let terms = m.terms.iter().map(|t| Factors {
@@ -25,7 +29,7 @@ pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
     let product = Product { m: m.m, n: m.n, items, depth, terms, to: layout.at(m.to), accumulate: m.accumulate };
     let work = m.m * m.n * depth;
     if work * items <= TINY {
-        return Box::new(Tiny(product));
+        return Box::new(Tiny(product, lists::<T>(layout.level)));
     }
     let transposed = product.terms.iter().any(|t| t.b_strides.1 != 1);
     let (rows, columns) = if work < 100_000 { (m.m, m.n) } else { blocks::<T>(m.m, m.n, depth, transposed) };
@@ -150,9 +154,34 @@ impl<T: Float> Job for Blocked<T> {
 }
 
 /// A product of a few elements.
-struct Tiny<T>(Product<T>);
+struct Tiny<T>(Product<T>, Lists);
 
 impl<T: Float> Job for Tiny<T> {
+    fn write_out(&self, draft: &mut Draft) -> bool {
+        let Tiny(p, lists) = self;
+        if !draft.near || p.m * p.n * p.depth * p.items > FEW {
+            return false;
+        }
+        let place = |first: At<T>, element: isize| {
+            Loc::Memory(first.bytes.wrapping_add_signed(element * size_of::<T>() as isize))
+        };
+        for result in 0..p.items * p.m * p.n {
+            let (item, i, j) = (result / (p.m * p.n), (result / p.n % p.m) as isize, (result % p.n) as isize);
+            let to = place(p.to, result as isize);
+            let mut sum = if p.accumulate { to } else { draft.number::<T>(0.0) };
+            for t in &p.terms {
+                let (a, b) = (t.items[item].0 as isize, t.items[item].1 as isize);
+                for l in 0..t.k as isize {
+                    let a = place(t.a, a + i * t.a_strides.0 + l * t.a_strides.1);
+                    let b = place(t.b, b + l * t.b_strides.0 + j * t.b_strides.1);
+                    draft.short(lists.elements, to, [a, b, sum]);
+                    sum = to;
+                }
+            }
+        }
+        true
+    }
+
     fn cost(&self) -> f64 {
         20.0 + 50.0 * self.0.nanoseconds()
     }

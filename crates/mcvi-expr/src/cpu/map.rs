@@ -1,12 +1,14 @@
 //! Fused elementwise kernels: a short program over registers of a few hundred elements, interpreted chunk by chunk,
 //! each instruction a vectorised loop. Reductions are taken from the registers at the end of a chunk.
 
+mod write;
+
 use super::arena::Arena;
-use super::micro::{Blocks, Cheap, Micro, MicroOp, cheap_blocks, micro};
-use super::reduce::{columns, fold, reduce_run, rows};
+use super::micro::{Lists, Micro, MicroOp, Term, as_muladd, lists, micro};
+use super::reduce::{fold, reduce_run};
 use super::sources::Float;
 use super::strided::{fill, gather};
-use super::tape::{Draft, Loc, Run};
+use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
 use crate::ops::{Binary, Reduction, Unary};
 use crate::plan::{Function, Map, Over, Strided, Value};
@@ -28,9 +30,14 @@ struct Load<T> {
 
 struct Instruction<T> {
     run: Micro<T>,
-    cheap: Option<Cheap>,
+    /// The same as a·b + c, if it is.
+    muladd: Option<[Term; 3]>,
     to: Slot,
     args: [Slot; 3],
+    /// How many of these are operands.
+    arity: usize,
+    /// Whether the last of them is a second result.
+    second: bool,
 }
 
 struct Store<T> {
@@ -64,7 +71,7 @@ pub(super) struct MapJob<T> {
     reduces: Vec<Reduce<T>>,
     add: Micro<T>,
     max: Micro<T>,
-    blocks: Blocks,
+    lists: Lists,
     cost: f64,
 }
 
@@ -209,10 +216,12 @@ impl<T: Float> MapJob<T> {
                     let pair: &mut Instruction<T> =
                         code.last_mut().unwrap_or_else(|| unreachable!("a pair comes first"));
                     pair.args[2] = to;
+                    pair.second = true;
                 }
                 function => {
-                    let op = micro_op(function);
-                    code.push(Instruction { run: micro(layout.level, op), cheap: Cheap::of(op), to, args });
+                    let (op, arity) = (micro_op(function), op.args.len());
+                    let (run, muladd) = (micro(layout.level, op), as_muladd(op));
+                    code.push(Instruction { run, muladd, to, args, arity, second: false });
                 }
             }
         }
@@ -259,7 +268,7 @@ impl<T: Float> MapJob<T> {
             reduces,
             add: micro(layout.level, MicroOp::Add),
             max: micro(layout.level, MicroOp::Max),
-            blocks: cheap_blocks::<T>(layout.level),
+            lists: lists::<T>(layout.level),
             cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }
     }
@@ -305,87 +314,9 @@ impl<T: Float> MapJob<T> {
     }
 }
 
-impl<T: Float> MapJob<T> {
-    fn calls(&self, draft: &mut Draft) -> bool {
-        let (n, padded) = (self.total, self.total.next_multiple_of(T::LANES));
-        if padded > self.chunk || n > self.tile {
-            return false;
-        }
-        let size = padded * size_of::<T>();
-        draft.registers(self.slots * size);
-        let mut slots: Vec<Loc> = (0..self.slots).map(|i| Loc::Register(i * size)).collect();
-        let call = |draft: &mut Draft, (run, cheap): (Micro<T>, Option<Cheap>), to, args, n| match cheap {
-            Some(cheap) if n == T::LANES => draft.short((erase(run), (self.blocks, cheap)), to, args, n),
-            _ => draft.call(erase(run), to, args, n),
-        };
-        for &(slot, value) in &self.constants {
-            slots[slot] = draft.constant(&value.bytes(), padded);
-        }
-        for &(slot, from) in &self.scalars {
-            call(draft, (splat::<T>, Some(Cheap::Splat)), slots[slot], [Loc::Memory(from.bytes); 3], padded);
-        }
-        for load in &self.loads {
-            let from = Loc::Memory(load.from.bytes);
-            if !load.dims.is_empty() {
-                draft.gather::<T>(slots[load.slot], from, &load.dims, &load.strides, n);
-            } else if load.copied {
-                draft.call(erase(copy::<T>), slots[load.slot], [from; 3], n);
-            } else {
-                slots[load.slot] = from;
-            }
-        }
-        for store in self.stores.iter().filter(|s| s.direct && (s.roomy || n == padded)) {
-            slots[store.slot] = Loc::Memory(store.to.bytes);
-        }
-        for i in &self.code {
-            call(draft, (i.run, i.cheap), slots[i.to], i.args.map(|slot| slots[slot]), padded);
-        }
-        for store in self.stores.iter().filter(|s| !(s.direct && (s.roomy || n == padded))) {
-            let (to, from) = (Loc::Memory(store.to.bytes), [slots[store.slot]; 3]);
-            if n == 1 {
-                draft.short((erase(copy::<T>), (self.blocks, Cheap::First)), to, from, n);
-            } else {
-                draft.call(erase(copy::<T>), to, from, n);
-            }
-        }
-        for r in &self.reduces {
-            let run = match (r.over, r.how) {
-                (Over::Columns, Reduction::Sum) => columns::<T, false>,
-                (Over::Columns, Reduction::Max) => columns::<T, true>,
-                (_, Reduction::Sum) => rows::<T, false>,
-                (_, Reduction::Max) => rows::<T, true>,
-            };
-            // One number carries both lengths.
-            let row = if r.over == Over::All { n } else { self.row };
-            draft.call(erase(run), Loc::Memory(r.to.bytes), [slots[r.slot]; 3], n << 32 | row);
-        }
-        true
-    }
-}
-
-/// Forget the element type of a kernel.
-fn erase<T>(run: Micro<T>) -> Run {
-    // SAFETY: pointers to different types are passed alike; whoever makes the call passes pointers to T.
-    unsafe { std::mem::transmute::<Micro<T>, Run>(run) }
-}
-
-/// # Safety
-/// `to` must be valid for n elements and `from` for one.
-unsafe fn splat<T: Copy>(to: *mut T, from: *const T, _: *const T, _: *const T, n: usize) {
-    // SAFETY: promised by the caller.
-    unsafe { fill(to, *from, n) }
-}
-
-/// # Safety
-/// Both must be valid for n elements.
-unsafe fn copy<T: Copy>(to: *mut T, from: *const T, _: *const T, _: *const T, n: usize) {
-    // SAFETY: promised by the caller.
-    unsafe { (0..n).for_each(|i| *to.add(i) = *from.add(i)) }
-}
-
 impl<T: Float> Job for MapJob<T> {
     fn write_out(&self, draft: &mut Draft) -> bool {
-        self.calls(draft)
+        self.write(draft)
     }
 
     fn tiles(&self) -> usize {

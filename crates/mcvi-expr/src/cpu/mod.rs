@@ -224,7 +224,7 @@ impl Executor {
             }
         }
         let drafts = alone.into_iter().map(|list| {
-            let mut draft = Draft::default();
+            let mut draft = Draft::new(plan.arena_bytes);
             for j in list {
                 if !jobs[j].write_out(&mut draft) {
                     draft.job(j);
@@ -466,7 +466,8 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
             )),
             Kernel::MatMul(m) => gemm::job::<T>(m, layout),
             Kernel::Copy { from_type, from, to, zero_first, .. } => {
-                copy::job::<T>(*from_type, from, to, zero_first.as_ref(), layout)
+                let listed = Some((micro::lists::<T>(layout.level), Draft::copy::<T> as copy::CopyElement));
+                copy::job::<T>(*from_type, from, to, zero_first.as_ref(), layout, listed)
             }
             Kernel::CumSum { .. } => linalg::cumsum::<T>(kernel, layout),
             Kernel::Cholesky { .. } => linalg::cholesky::<T>(kernel, layout),
@@ -482,7 +483,7 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
     }
     match kernel {
         Kernel::Copy { to_type: DType::I32, from_type, from, to, zero_first } => {
-            copy::job::<i32>(*from_type, from, to, zero_first.as_ref(), layout)
+            copy::job::<i32>(*from_type, from, to, zero_first.as_ref(), layout, None)
         }
         _ => match kernel.dtype() {
             DType::F32 => typed::<f32>(kernel, layout),

@@ -9,6 +9,16 @@ pub(super) unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
     unsafe { std::slice::from_raw_parts_mut(to, n) }.fill(value);
 }
 
+/// Bytes to an element; no axes stand for contiguous elements.
+pub(super) fn offset<T>(dims: &[usize], strides: &[isize], element: usize) -> isize {
+    let (mut rest, mut offset) = (element, if dims.is_empty() { element as isize } else { 0 });
+    for (&dim, &stride) in dims.iter().zip(strides).rev() {
+        offset += (rest % dim) as isize * stride;
+        rest /= dim;
+    }
+    offset * size_of::<T>() as isize
+}
+
 /// Copy rows of N elements.
 ///
 /// # Safety

@@ -1,11 +1,12 @@
-//! Small kernels, one after the other, as a flat list of calls.
+//! Small kernels, one after the other, as a flat list of calls and of lists of operations too small for a call.
 //!
 //! Where arrays hold a few elements, setting up a kernel costs more than running it. Kernels of a segment that runs on
 //! one thread and that fit a single register are therefore written out once, when the program is compiled: every
-//! operand becomes an offset in the arena, and a step merely makes the calls.
+//! operand becomes an offset in the arena, and a step merely makes the calls and walks through the lists.
 
 use super::Ctx;
-use super::micro::{Blocks, Cheap, OneBlock};
+use super::micro::{Lists, RunList, Short};
+use super::sources::Float;
 use super::strided::gather;
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 pub(super) type Run = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
 
 /// Where an operand lies.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Loc {
     /// Bytes into the program's own memory.
     Memory(usize),
@@ -23,21 +24,22 @@ pub(super) enum Loc {
     Constant(usize),
 }
 
+impl Loc {
+    /// So many bytes further.
+    pub fn after(self, bytes: usize) -> Loc {
+        match self {
+            Loc::Memory(at) => Loc::Memory(at + bytes),
+            Loc::Register(at) => Loc::Register(at + bytes),
+            Loc::Constant(at) => Loc::Constant(at + bytes),
+        }
+    }
+}
+
 struct Call<L> {
     run: Run,
     to: L,
     args: [L; 3],
     n: usize,
-    /// What does the same, if it is a cheap operation on one block.
-    short: Option<(Blocks, Cheap)>,
-}
-
-impl Call<usize> {
-    fn block(&self, op: Cheap) -> Option<OneBlock> {
-        let at = |bytes: usize| u32::try_from(bytes).ok();
-        let [a, b, c] = self.args.map(at);
-        Some(OneBlock { op, to: at(self.to)?, args: [a?, b?, c?] })
-    }
 }
 
 type GatherRun = unsafe fn(*mut u8, *const u8, &[usize], &[isize], usize);
@@ -52,25 +54,32 @@ struct Gather<L> {
     n: usize,
 }
 
-enum Step<L> {
+enum Step<L, S> {
     Call(Call<L>),
-    /// Calls on one block each, made without calling.
-    Blocks(Blocks, Vec<OneBlock>),
+    /// Operations of one kind that follow each other.
+    List(RunList, Vec<S>),
     Gather(Gather<L>),
     /// A job of the program that is not small.
     Job(usize),
 }
 
 /// A tape in the making.
-#[derive(Default)]
 pub(crate) struct Draft {
-    steps: Vec<Step<Loc>>,
+    /// Whether places are near enough to each other for lists.
+    pub near: bool,
+    steps: Vec<Step<Loc, (Loc, [Loc; 3])>>,
     registers: usize,
     constants: Vec<u8>,
     known: HashMap<(Vec<u8>, usize), usize>,
 }
 
 impl Draft {
+    /// For an arena that holds so many bytes besides what tapes need.
+    pub fn new(arena: usize) -> Draft {
+        let (steps, constants, known) = (vec![], vec![], HashMap::new());
+        Draft { near: arena < u32::MAX as usize / 2, steps, registers: 0, constants, known }
+    }
+
     /// Registers of so many bytes are used.
     pub fn registers(&mut self, bytes: usize) {
         self.registers = self.registers.max(bytes);
@@ -86,13 +95,28 @@ impl Draft {
         Loc::Constant(at)
     }
 
-    pub fn call(&mut self, run: Run, to: Loc, args: [Loc; 3], n: usize) {
-        self.steps.push(Step::Call(Call { run, to, args, n, short: None }));
+    /// A number, for all of a block.
+    pub fn number<T: Float>(&mut self, x: f64) -> Loc {
+        self.constant(&T::of(x).bytes(), T::LANES)
     }
 
-    /// A call that is a cheap operation on one block.
-    pub fn short(&mut self, (run, short): (Run, (Blocks, Cheap)), to: Loc, args: [Loc; 3], n: usize) {
-        self.steps.push(Step::Call(Call { run, to, args, n, short: Some(short) }));
+    pub fn call(&mut self, run: Run, to: Loc, args: [Loc; 3], n: usize) {
+        self.steps.push(Step::Call(Call { run, to, args, n }));
+    }
+
+    /// An operation of a list that `run` walks through; only if places are near.
+    pub fn short(&mut self, run: RunList, to: Loc, args: [Loc; 3]) {
+        match self.steps.last_mut() {
+            // Functions of other element types are others; all of a program are of one level.
+            Some(Step::List(same, list)) if std::ptr::fn_addr_eq(run, *same) => list.push((to, args)),
+            _ => self.steps.push(Step::List(run, vec![(to, args)])),
+        }
+    }
+
+    /// Copy an element, in the list of other work on elements.
+    pub fn copy<T: Float>(&mut self, lists: Lists, to: Loc, from: Loc) {
+        let [one, zero] = [1.0, -0.0].map(|x| self.number::<T>(x));
+        self.short(lists.elements, to, [from, one, zero]);
     }
 
     pub fn gather<T: Copy>(&mut self, to: Loc, from: Loc, dims: &[usize], strides: &[isize], n: usize) {
@@ -122,11 +146,12 @@ pub(super) fn finish(drafts: Vec<Draft>, start: usize) -> (Vec<Tape>, Vec<u8>, u
             Loc::Register(at) => registers + at,
             Loc::Constant(at) => own + at,
         };
+        let near = |loc| u32::try_from(place(loc)).unwrap_or_else(|_| unreachable!("lists only where places are near"));
         let steps = draft.steps.into_iter().map(|step| match step {
-            Step::Call(Call { run, to, args, n, short }) => {
-                Step::Call(Call { run, to: place(to), args: args.map(place), n, short })
+            Step::Call(Call { run, to, args, n }) => Step::Call(Call { run, to: place(to), args: args.map(place), n }),
+            Step::List(run, list) => {
+                Step::List(run, list.iter().map(|&(to, args)| Short { to: near(to), args: args.map(near) }).collect())
             }
-            Step::Blocks(run, blocks) => Step::Blocks(run, blocks),
             Step::Gather(g) => Step::Gather(Gather {
                 run: g.run,
                 to: place(g.to),
@@ -137,34 +162,14 @@ pub(super) fn finish(drafts: Vec<Draft>, start: usize) -> (Vec<Tape>, Vec<u8>, u
             }),
             Step::Job(j) => Step::Job(j),
         });
-        tapes.push(Tape(joined(steps)));
+        tapes.push(Tape(steps.collect()));
         constants.extend(draft.constants);
     }
     (tapes, constants, bytes)
 }
 
-/// Cheap operations that follow each other become one step.
-fn joined(steps: impl Iterator<Item = Step<usize>>) -> Vec<Step<usize>> {
-    let mut all: Vec<Step<usize>> = vec![];
-    for step in steps {
-        let block = match &step {
-            Step::Call(call) => call.short.and_then(|(run, op)| Some((run, call.block(op)?))),
-            _ => None,
-        };
-        match (block, all.last_mut()) {
-            // All kernels of a program are of one level; those of another element type have another function.
-            (Some((run, block)), Some(Step::Blocks(same, blocks))) if std::ptr::fn_addr_eq(run, *same) => {
-                blocks.push(block);
-            }
-            (Some((run, block)), _) => all.push(Step::Blocks(run, vec![block])),
-            (None, _) => all.push(step),
-        }
-    }
-    all
-}
-
 /// A list of calls with every operand in its place.
-pub(super) struct Tape(Vec<Step<usize>>);
+pub(super) struct Tape(Vec<Step<usize, Short>>);
 
 impl Tape {
     /// Make the calls; `job` runs those that are not written out.
@@ -179,7 +184,7 @@ impl Tape {
                 // types and lengths.
                 Step::Call(c) => unsafe { (c.run)(at(c.to), at(c.args[0]), at(c.args[1]), at(c.args[2]), c.n) },
                 // SAFETY: as above.
-                Step::Blocks(run, blocks) => unsafe { run(ctx.base, blocks) },
+                Step::List(run, list) => unsafe { run(ctx.base, list) },
                 // SAFETY: as above.
                 Step::Gather(g) => unsafe { (g.run)(at(g.to), at(g.from), &g.dims, &g.strides, g.n) },
                 Step::Job(j) => job(*j),

@@ -3,11 +3,11 @@
 //! At one level an element's result depends on its operands alone, not on its place or its
 //! neighbours; between levels results may differ in the last bits (fused multiply-add or not).
 
-mod cheap;
 mod elementary;
 mod gamma;
 mod kernels;
 mod lanes;
+mod list;
 pub mod noise;
 #[cfg(test)]
 mod noise_tests;
@@ -20,8 +20,8 @@ mod tests;
 #[cfg(test)]
 mod tests_edges;
 
-pub use cheap::{Blocks, Cheap, OneBlock, cheap_blocks};
 pub use kernels::{Micro, micro};
+pub use list::{Lists, RunList, Short, Term, as_muladd, lists};
 pub use real::Real;
 
 /// Highest order of [`MicroOp::Polygamma`] and [`MicroOp::PolygammaDiff`] with a kernel.

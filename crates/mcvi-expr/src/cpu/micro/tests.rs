@@ -2,7 +2,7 @@
 
 use super::MicroOp as O;
 use super::tables as t;
-use super::{Level, MicroOp, Real, micro};
+use super::{Level, MicroOp, Real, Short, Term, as_muladd, lists, micro};
 
 pub(super) fn levels() -> Vec<Level> {
     let best = Level::detect();
@@ -154,4 +154,58 @@ fn gamma_tables() {
         }
     }
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// Operations as a·b + c, in lists of blocks and of elements, against their kernels: all bits.
+fn listed<T: Real>() {
+    let odd = [0.0, -0.0, 1.0, -1.5, 1e-310, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e-39, 0.1];
+    let n = odd.len().pow(2).next_multiple_of(T::LANES);
+    let numbers = |f: &dyn Fn(usize) -> f64| -> Vec<T> { (0..n).map(|i| T::lit(f(i))).collect() };
+    let a = numbers(&|i| odd[i % odd.len()]);
+    let b = numbers(&|i| odd[i / odd.len() % odd.len()]);
+    let c = numbers(&|i| odd[(i * 7 + 3) % odd.len()]);
+    for level in levels() {
+        let lists = lists::<T>(level);
+        for op in [O::Add, O::Sub, O::Mul, O::Square, O::Neg, O::MulAdd] {
+            let mut want = vec![T::lit(7.0); n];
+            // SAFETY: all have n elements and the level is one the processor has.
+            unsafe { micro::<T>(level, op)(want.as_mut_ptr(), a.as_ptr(), b.as_ptr(), c.as_ptr(), n) };
+            // The terms, then the results of either list.
+            let terms = as_muladd(op).expect("a cheap operation").map(|term| match term {
+                Term::Arg(k) => [&a, &b, &c][k].clone(),
+                Term::Number(x) => vec![T::lit(x); n],
+            });
+            let mut memory = [terms.concat(), vec![T::lit(7.0); 2 * n]].concat();
+            let at = |array: usize, i: usize| u32::try_from((array * n + i) * size_of::<T>()).expect("a small offset");
+            let list = |to: usize, step: usize| -> Vec<Short> {
+                (0..n).step_by(step).map(|i| Short { to: at(to, i), args: [0, 1, 2].map(|k| at(k, i)) }).collect()
+            };
+            let base = memory.as_mut_ptr().cast();
+            // SAFETY: all offsets are of whole blocks, or of elements, within the memory.
+            unsafe {
+                (lists.blocks)(base, &list(3, T::LANES));
+                (lists.elements)(base, &list(4, 1));
+            }
+            let same = |x: T, y: T| {
+                let (x, y) = (x.to_f64(), y.to_f64());
+                x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan())
+            };
+            for (i, x) in want.iter().enumerate() {
+                let [block, element] = [3, 4].map(|array| memory[array * n + i]);
+                assert!(same(block, *x) && same(element, *x), "{level:?} {op:?} of {:?}, {:?}, {:?}", a[i], b[i], c[i]);
+            }
+        }
+        let mut memory = vec![T::lit(0.1); 2 * T::LANES];
+        let short = Short { to: u32::try_from(T::LANES * size_of::<T>()).expect("a block"), args: [0; 3] };
+        memory[T::LANES..].fill(T::lit(7.0));
+        // SAFETY: a block is written, the second.
+        unsafe { (lists.splats)(memory.as_mut_ptr().cast(), &[short]) };
+        assert!(memory.iter().all(|x| *x == T::lit(0.1)), "{level:?}: {memory:?}");
+    }
+}
+
+#[test]
+fn operations_of_lists_equal_their_kernels() {
+    listed::<f64>();
+    listed::<f32>();
 }
