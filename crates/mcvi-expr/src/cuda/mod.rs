@@ -87,7 +87,7 @@ impl Executor {
     pub fn new(plan: &Plan, index: usize, options: Options) -> Result<Self> {
         let gpu = Gpu::open(index)?;
         gpu.refuse(plan)?;
-        let shaped = lowered::shape(plan);
+        let shaped = lowered::shape(plan, gpu.most_shared());
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
@@ -245,7 +245,7 @@ impl Executor {
         let mut transfer = |to: u64, from: u64, bytes: usize, kind: u64, level: usize| {
             let words = vec![to, from, (bytes / 4) as u64, kind];
             let tiles = (bytes / 4).div_ceil(MOVED);
-            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 2000.0, shared: 0, level });
+            tasks.push(Task::new(self.lowered.transfer, words, (tiles, 2000.0), level));
         };
         if let Some(backup) = &self.backup {
             let mut at = backup.address();
@@ -262,7 +262,7 @@ impl Executor {
             let slot = &plan.slots[*input];
             transfer(base + self.offset(plan, slot.place) as u64, memory.address(), row(slot), 0, 1);
         }
-        tasks.extend(self.lowered.tasks.iter().map(|t| Task { level: t.level + 2, ..t.clone() }));
+        tasks.extend(self.lowered.tasks.iter().map(|t| Task { level: t.level + 2, until: t.until + 2, ..t.clone() }));
         let mut ends: Vec<usize> = self.lowered.externals.iter().map(|e| e.0 + 2).collect();
         ends.sort_unstable();
         ends.dedup();

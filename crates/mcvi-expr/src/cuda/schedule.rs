@@ -1,6 +1,6 @@
 //! Who computes which tile when: a list of tiles for each block, fixed before anything runs.
 
-use super::lower::Task;
+use super::lower::{BLOCKS, Task};
 
 /// No level.
 const NONE: u32 = u32::MAX;
@@ -17,7 +17,8 @@ pub(super) struct Lists {
     pub last_blocks: u32,
 }
 
-/// Give the tiles of each level to blocks, the dearest first, each to the block that has least to do.
+/// Give the tiles of each level to blocks, the dearest first, each to the block that has least to do. Blocks set aside for a
+/// task wait like others when its first level begins, and report when its last one ends.
 pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     let mut lists = Lists::default();
     let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -29,39 +30,65 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
         // They are fetched two at a time.
         lists.args.resize(lists.args.len().next_multiple_of(2), 0);
     }
+    let groups: Vec<&[usize]> = order.chunk_by(|&a, &b| tasks[a].level == tasks[b].level).collect();
+    // Only a level with work of its own says by its end that those before it are complete.
+    let whole: Vec<bool> = groups.iter().map(|g| g.iter().any(|&t| tasks[t].aside == 0)).collect();
     let mut of_block: Vec<Vec<[u32; 8]>> = vec![vec![]; blocks];
+    // The level each block is set aside until.
+    let mut held: Vec<Option<usize>> = vec![None; blocks];
     let mut before: Option<u32> = None;
-    for group in order.chunk_by(|&a, &b| tasks[a].level == tasks[b].level) {
-        let level = lists.levels as u32;
+    for (level, group) in groups.iter().enumerate() {
         let mut load = vec![0.0f64; blocks];
         let mut count = vec![0usize; blocks];
-        let mut least = Least::new(blocks);
-        for &t in group {
+        let mut give = |block: usize, t: usize, tile: usize, count: &mut [usize]| {
+            // Only the first tile of a block in a level has to wait.
+            let wait = if count[block] > 0 { NONE } else { level.checked_sub(1).map_or(NONE - 1, |l| l as u32) };
+            let (task, args) = (&tasks[t], starts[t]);
+            let words = task.words.len() as u32;
+            of_block[block].push([
+                task.function,
+                tile as u32,
+                args,
+                words,
+                wait,
+                before.unwrap_or(0),
+                NONE,
+                level as u32,
+            ]);
+            count[block] += 1;
+        };
+        let mut ordinary = vec![];
+        for &t in *group {
             let task = &tasks[t];
-            for tile in 0..task.tiles {
-                let block = least.take();
-                load[block] += task.cost;
-                least.put(load[block], block);
-                // Only the first tile of a block in a level has to wait.
-                let wait = if count[block] > 0 { NONE } else { level.checked_sub(1).unwrap_or(NONE - 1) };
-                let item = [
-                    task.function,
-                    tile as u32,
-                    starts[t],
-                    task.words.len() as u32,
-                    wait,
-                    before.unwrap_or(0),
-                    NONE,
-                    level,
-                ];
-                of_block[block].push(item);
-                count[block] += 1;
+            let until = (level..groups.len()).rev().find(|&l| whole[l] && tasks[groups[l][0]].level <= task.until);
+            let free: Vec<usize> = (0..blocks).rev().filter(|&b| held[b].is_none()).collect();
+            let aside = (task.aside * blocks).div_ceil(BLOCKS);
+            match until.filter(|&u| u > level && whole[level] && aside > 0 && aside < free.len()) {
+                Some(until) => {
+                    for tile in 0..task.tiles {
+                        give(free[tile % aside], t, tile, &mut count);
+                    }
+                    free[..aside.min(task.tiles)].iter().for_each(|&b| held[b] = Some(until));
+                }
+                None => ordinary.push(t),
             }
         }
-        let busy = count.iter().filter(|c| **c > 0).count() as u32;
-        for (list, _) in of_block.iter_mut().zip(&count).filter(|(_, c)| **c > 0) {
-            if let Some(last) = list.last_mut() {
-                last[6] = level;
+        let mut least = Least::new((0..blocks).filter(|&b| held[b].is_none()));
+        for t in ordinary {
+            for tile in 0..tasks[t].tiles {
+                let block = least.take();
+                load[block] += tasks[t].cost;
+                least.put(load[block], block);
+                give(block, t, tile, &mut count);
+            }
+        }
+        let mut busy = 0;
+        for (block, list) in of_block.iter_mut().enumerate() {
+            let ends = held[block].map_or(count[block] > 0, |until| until == level);
+            if let Some(last) = list.last_mut().filter(|_| ends) {
+                last[6] = level as u32;
+                busy += 1;
+                held[block] = None;
             }
         }
         before = Some(busy);
@@ -85,7 +112,7 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
 pub(super) fn makespan(mut work: Vec<(usize, f64)>, blocks: usize) -> f64 {
     work.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut load = vec![0.0f64; blocks];
-    let mut least = Least::new(blocks);
+    let mut least = Least::new(0..blocks);
     let mut whole = 0.0;
     for (count, cost) in work {
         // Of very many, rounds that all blocks take part in.
@@ -104,8 +131,8 @@ pub(super) fn makespan(mut work: Vec<(usize, f64)>, blocks: usize) -> f64 {
 struct Least(std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize)>>);
 
 impl Least {
-    fn new(blocks: usize) -> Self {
-        Least((0..blocks).map(|b| std::cmp::Reverse((0, b))).collect())
+    fn new(blocks: impl Iterator<Item = usize>) -> Self {
+        Least(blocks.map(|b| std::cmp::Reverse((0, b))).collect())
     }
     fn take(&mut self) -> usize {
         self.0.pop().map_or(0, |b| b.0.1)
@@ -129,8 +156,7 @@ mod tests {
 
     #[test]
     fn every_tile_is_on_one_list_and_levels_are_in_order() {
-        let task =
-            |level, tiles, cost| Task { function: level as u32, words: vec![1, 2], tiles, cost, shared: 0, level };
+        let task = |level, tiles, cost| Task::new(level as u32, vec![1, 2], (tiles, cost), level);
         let tasks = [task(5, 7, 100.0), task(2, 3, 10.0), task(5, 2, 1000.0)];
         let lists = lists(&tasks, 4);
         assert_eq!((lists.levels, lists.items.len(), lists.last_blocks), (2, 12, 4));
