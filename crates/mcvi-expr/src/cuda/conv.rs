@@ -290,10 +290,13 @@ pub(super) fn task(
         let places = tail.map(e, words.len());
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
-    let mut body = String::new();
+    let (mut body, mut prepare) = (String::new(), None);
     let (tiles, cost, shared) = match cut {
         Some(Cut { constants, tiles, across, shared, cost, .. }) if c.part == ConvPart::Weight => {
             let name = structure(&constants, functions);
+            prepare = Some(format!(
+                "conv_near<{name}>(at<float>(a, 0), at<float>(a, 1), at<float>(a, 2), tile / {across});\n"
+            ));
             body = format!(
                 "conv_weight<{name}>(at<float>(a, 0), at<float>(a, 1), at<float>(a, 2), tile / {across}, tile % {across});\n"
             );
@@ -301,7 +304,8 @@ pub(super) fn task(
         }
         Some(Cut { constants, tiles, images, shared, cost, .. }) => {
             let name = structure(&constants, functions);
-            let call = format!("conv_images<{name}>(at<float>(a, 1), at<float>(a, 2), tile * {images});\n");
+            prepare = Some(format!("{}conv_filters<{name}>(at<float>(a, 2));\n", tail.near(images, n)));
+            let call = format!("conv_images<{name}>(at<float>(a, 1), tile * {images});\n");
             tail.run(&mut body, &call, images, count, &format!("conv_result<{name}>(image - tile * {images}, o, p)"));
             (tiles, cost, shared)
         }
@@ -334,5 +338,6 @@ pub(super) fn task(
             (count, 1000.0 + (turns * depth) as f64 * 20.0, REDUCTION)
         }
     };
-    Task { shared: shared.max(REDUCTION), ..Task::new(functions.get(body), words, (tiles, cost), level) }
+    let function = functions.prepared(body, prepare);
+    Task { shared: shared.max(REDUCTION), ..Task::new(function, words, (tiles, cost), level) }
 }

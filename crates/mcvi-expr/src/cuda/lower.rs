@@ -23,12 +23,14 @@ pub(super) struct Task {
     /// The level it has to be complete with, and how many blocks are set aside for it until then; 0 if it is part of one level.
     pub until: usize,
     pub aside: usize,
+    /// The first level before which all is complete that its function's preparation reads, if that has one.
+    pub ready: Option<usize>,
 }
 
 impl Task {
     /// One of so many tiles that take so long each, all in one level.
     pub fn new(function: u32, words: Vec<u64>, (tiles, cost): (usize, f64), level: usize) -> Self {
-        Task { function, words, tiles, cost, shared: REDUCTION, level, until: level, aside: 0 }
+        Task { function, words, tiles, cost, shared: REDUCTION, level, until: level, aside: 0, ready: None }
     }
 }
 
@@ -182,16 +184,22 @@ pub(super) struct Functions {
     known: HashMap<String, u32>,
     /// Structures the functions use.
     structures: String,
-    texts: Vec<String>,
+    /// Texts of functions, and of what may be done for them before the level they belong to begins.
+    texts: Vec<(String, Option<String>)>,
 }
 
 impl Functions {
     pub fn get(&mut self, body: String) -> u32 {
+        self.prepared(body, None)
+    }
+
+    /// A function with its preparation, which is the same for all that have its text.
+    pub fn prepared(&mut self, body: String, prepare: Option<String>) -> u32 {
         if let Some(&id) = self.known.get(&body) {
             return id;
         }
         let id = self.texts.len() as u32;
-        self.texts.push(body.clone());
+        self.texts.push((body.clone(), prepare));
         self.known.insert(body, id);
         id
     }
@@ -223,15 +231,26 @@ impl Functions {
             out.push('\n');
         }
         out.push_str(&self.structures);
-        for (id, text) in self.texts.iter().enumerate() {
+        for (id, (text, prepare)) in self.texts.iter().enumerate() {
+            if let Some(text) = prepare {
+                let _ = writeln!(out, "__device__ __noinline__ void p{id}(const u64* a, u32 tile) {{\n{text}}}");
+            }
             let _ = writeln!(
                 out,
                 "__device__ __noinline__ void f{id}(const u64* a, u32 tile, const Launch& run, u32 iteration) {{\n{text}}}"
             );
         }
-        out.push_str("__device__ __forceinline__ void dispatch(u32 f, const u64* a, u32 tile, const Launch& run, u32 iteration) {\nswitch (f) {\n");
-        for id in 0..self.texts.len() {
-            let _ = writeln!(out, "case {id}: f{id}(a, tile, run, iteration); break;");
+        out.push_str("__device__ __forceinline__ void prepare(u32 f, const u64* a, u32 tile) {\nswitch (f) {\n");
+        for id in (0..self.texts.len()).filter(|&id| self.texts[id].1.is_some()) {
+            let _ = writeln!(out, "case {id}: p{id}(a, tile); break;");
+        }
+        out.push_str(
+            "}\n}\n__device__ __forceinline__ void dispatch(u32 f, bool early, const u64* a, u32 tile, const Launch& run, u32 iteration) \
+             {\nswitch (f) {\n",
+        );
+        for (id, (_, prepare)) in self.texts.iter().enumerate() {
+            let first = if prepare.is_some() { format!("if (!early) p{id}(a, tile); ") } else { String::new() };
+            let _ = writeln!(out, "case {id}: {first}f{id}(a, tile, run, iteration); break;");
         }
         out.push_str("}\n}\n");
         out.push_str(include_str!("source/run.cu"));

@@ -1,9 +1,11 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
+use super::access::Access;
 use super::balance;
+use super::conv::Convolution;
 use super::fuse::{self, Epilogue, Step, Work};
 use super::lower::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
-use crate::plan::{Kernel, Life, Plan, place};
+use crate::plan::{ConvPart, Kernel, Life, Plan, place};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {
@@ -88,6 +90,7 @@ pub(super) fn lower(
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
         let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
         (task.until, task.aside) = (step.until, step.aside);
+        task.ready = ready(step, &shaped.steps);
         if step.aside > 0 {
             aside[step.level..=step.until].iter_mut().for_each(|a| *a += step.aside);
         } else {
@@ -104,6 +107,18 @@ pub(super) fn lower(
         tasks.push(task);
     }
     Lowered { tasks, externals, functions, transfer, checks }
+}
+
+/// The first level before which all is complete that the preparation of a convolution reads: filters, if there are any.
+fn ready(step: &Step, steps: &[Step]) -> Option<usize> {
+    let conv = Convolution::of(&step.work)?.conv;
+    if conv.part == ConvPart::Weight {
+        return Some(0);
+    }
+    let (buf, first) = (conv.from[1].buf, conv.from[1].first);
+    let filters = Access { buf, range: first..first + conv.f.iter().product::<usize>(), write: false };
+    let writes = |s: &&Step| s.time() < step.time() && s.touches().iter().any(|t| t.conflicts(&filters));
+    Some(steps.iter().filter(writes).map(|s| s.until + 1).max().unwrap_or(0))
 }
 
 /// Products with the size of their tiles, beside the other work of each level, on the blocks that are not set aside.

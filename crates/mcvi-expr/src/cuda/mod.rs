@@ -262,7 +262,11 @@ impl Executor {
             let slot = &plan.slots[*input];
             transfer(base + self.offset(plan, slot.place) as u64, memory.address(), row(slot), 0, 1);
         }
-        tasks.extend(self.lowered.tasks.iter().map(|t| Task { level: t.level + 2, until: t.until + 2, ..t.clone() }));
+        let later = |t: &Task| {
+            let (level, until, ready) = (t.level + 2, t.until + 2, t.ready.map(|r| r + 2));
+            Task { level, until, ready, ..t.clone() }
+        };
+        tasks.extend(self.lowered.tasks.iter().map(later));
         let mut ends: Vec<usize> = self.lowered.externals.iter().map(|e| e.0 + 2).collect();
         ends.sort_unstable();
         ends.dedup();

@@ -4,6 +4,8 @@ use super::lower::{BLOCKS, Task};
 
 /// No level.
 const NONE: u32 = u32::MAX;
+/// Marks functions that may be prepared before the wait.
+const EARLY: u32 = 1 << 31;
 
 /// The lists of all blocks, as the device reads them (`Item` of run.cu).
 #[derive(Default)]
@@ -36,6 +38,8 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     let mut of_block: Vec<Vec<[u32; 8]>> = vec![vec![]; blocks];
     // The level each block is set aside until.
     let mut held: Vec<Option<usize>> = vec![None; blocks];
+    // The level each block was last given something in.
+    let mut reached: Vec<Option<usize>> = vec![None; blocks];
     let mut before: Option<u32> = None;
     for (level, group) in groups.iter().enumerate() {
         let mut load = vec![0.0f64; blocks];
@@ -45,16 +49,11 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
             let wait = if count[block] > 0 { NONE } else { level.checked_sub(1).map_or(NONE - 1, |l| l as u32) };
             let (task, args) = (&tasks[t], starts[t]);
             let words = task.words.len() as u32;
-            of_block[block].push([
-                task.function,
-                tile as u32,
-                args,
-                words,
-                wait,
-                before.unwrap_or(0),
-                NONE,
-                level as u32,
-            ]);
+            // All before the level it reached is complete.
+            let early = task.ready.is_some_and(|ready| reached[block].is_some_and(|r| ready <= r));
+            let function = task.function | if early { EARLY } else { 0 };
+            reached[block] = Some(task.level);
+            of_block[block].push([function, tile as u32, args, words, wait, before.unwrap_or(0), NONE, level as u32]);
             count[block] += 1;
         };
         let mut ordinary = vec![];

@@ -48,11 +48,9 @@ template <class G> __device__ __forceinline__ void planes(float* to, const float
     }
 }
 
-// Filters, or (if BACK) the filters of the adjoint, applied to the images of a tile. Leaves KS partial sums by output channel
-// and (image, pixel).
-template <class G> __device__ __noinline__ void conv_images(const float* x, const float* f, int first) {
+// Begins to copy the filters, which may be there long before the images are.
+template <class G> __device__ __forceinline__ void conv_filters(const float* f) {
     float* filters = (float*)shared_memory;
-    float* image = filters + G::FILTERS;
     const int vector = G::WHOLE ? 4 : 1;
     // Blocks begin at different places: all want the same filters at the same time.
     const u32 turns = (G::ROWS * G::K + vector * THREADS - 1) / (vector * THREADS), own = blockIdx.x % turns;
@@ -61,6 +59,13 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
         const u32 e = ((turn < turns ? turn : turn - turns) * THREADS + threadIdx.x) * vector;
         if (e < G::ROWS * G::K) copy_async<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
     }
+}
+
+// Filters, or (if BACK) the filters of the adjoint, applied to the images of a tile, once the filters are on their way. Leaves KS
+// partial sums by output channel and (image, pixel), which others may read after the next barrier.
+template <class G> __device__ __noinline__ void conv_images(const float* x, int first) {
+    const float* filters = (const float*)shared_memory;
+    float* image = (float*)shared_memory + G::FILTERS;
     planes<G>(image, x, first);
     copies_done();
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -124,7 +129,6 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
                     #pragma unroll
                     for (int n = 0; n < G::NT; n++) *(float2*)(out + r * G::OROW + 8 * n) = make_float2(c[m][n][2 * h], c[m][n][2 * h + 1]);
             }
-    __syncthreads();
 }
 
 // The first of `large` pixels that are pixel `p` of `small` ones.
@@ -148,6 +152,14 @@ template <class G> __device__ __forceinline__ float conv_result(u32 image, u32 o
         #pragma unroll 1
         for (int j = first_of(x, G::OW, G::RW); j < first_of(x + 1, G::OW, G::RW); j++) v += sum(i * G::OW + j);
     return v;
+}
+
+// What a tile of it reads comes nearer.
+template <class G> __device__ __forceinline__ void conv_near(const float* to, const float* x, const float* y, int part) {
+    const int first = part * G::IMAGES, many = G::IMAGES < G::N - first ? G::IMAGES : G::N - first;
+    prefetch(x + first * G::C * G::SH * G::SW, many * G::C * G::SH * G::SW);
+    prefetch(y + first * G::O * G::P, many * G::O * G::P);
+    if (G::ONTO) prefetch(to + part * G::O * G::C * G::FH * G::FW, G::O * G::C * G::FH * G::FW);
 }
 
 // The gradient of filters over a part of the images, which are shared out to slices of warps: output channels as rows, input

@@ -1,6 +1,7 @@
 
 // One entry of a block's list: a tile of a task, what must be complete before it, and what its completion completes.
 struct Item {
+    // The function, and whether it may be prepared before the wait.
     u32 function, tile;
     // The task's arguments: first word and number.
     u32 first, words;
@@ -12,6 +13,7 @@ struct Item {
     u32 level;
 };
 #define NONE 0xffffffffu
+#define EARLY 0x80000000u
 #define WORDS 128
 
 __device__ __forceinline__ u64 clock_now() {
@@ -33,7 +35,8 @@ __device__ __forceinline__ void copy16(void* to, const void* from) {
 }
 
 // Every block walks through its list, once for each step. A block waits only for the level before its next item's; items and
-// their arguments are fetched while the ones before are computed.
+// their arguments are fetched while the ones before are computed, and what does not depend on that level is prepared before
+// the wait.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 walk(const __grid_constant__ Launch run, const Item* items, const u32* first, const u64* args, const u32 last, const u32 last_blocks, const u32 careful) {
     __shared__ __align__(16) Item item[4];
@@ -74,6 +77,10 @@ walk(const __grid_constant__ Launch run, const Item* items, const u32* first, co
         }
         for (u32 j = 0; j < count; j++) {
             const Item& here = item[q % 4];
+            const u32 function = here.function & ~EARLY;
+            const bool early = here.function & EARLY;
+            const u64* const a = here.words <= WORDS ? words[q % 2] : args + here.first;
+            if (early) prepare(function, a, here.tile);
             if (threadIdx.x == 0 && here.wait != NONE)
                 wait_for(run.done + here.wait, here.blocks * (here.level ? n + 1 : n));
             __syncthreads();
@@ -81,7 +88,7 @@ walk(const __grid_constant__ Launch run, const Item* items, const u32* first, co
             fetch_item(q + 2, ahead);
             fetch_words(q + 1);
             ahead = ahead + 1 == count ? 0 : ahead + 1;
-            dispatch(here.function, here.words <= WORDS ? words[q % 2] : args + here.first, here.tile, run, i);
+            dispatch(function, early, a, here.tile, run, i);
             arrived();
             if (run.times && threadIdx.x == 0) atomicMax(run.times + 2 * here.level + 1, clock_now());
             if (threadIdx.x == 0 && here.completes != NONE) {
