@@ -252,6 +252,11 @@ impl<'a> Convolution<'a> {
         Some(cut)
     }
 
+    /// Images of a tile, likewise.
+    pub fn images(&self, shared: usize) -> Option<usize> {
+        self.cut(true, shared).map(|c| c.images)
+    }
+
     /// How many tiles it is cut into on the tensor cores, and nanoseconds of each.
     pub fn size(&self, shared: usize) -> Option<(usize, f64)> {
         self.cut(true, shared).map(|c| (c.tiles, c.cost))

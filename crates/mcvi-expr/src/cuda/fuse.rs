@@ -104,6 +104,10 @@ pub(super) struct Step {
     /// The level it has to be complete with, and how many blocks are set aside for it until then; 0 if it is part of one level.
     pub until: usize,
     pub aside: usize,
+    /// The chain of convolutions it is part of (`chain.rs`).
+    pub chain: Option<usize>,
+    /// First and last level it may run in.
+    pub during: (usize, usize),
     /// Its place in an order that respects all dependencies.
     time: usize,
     touches: Vec<Access>,
@@ -381,7 +385,7 @@ impl Steps {
 
 impl Step {
     fn new(work: Work, level: usize, time: usize, touches: Vec<Access>) -> Self {
-        Step { work, level, until: level, aside: 0, time, touches }
+        Step { work, level, until: level, aside: 0, chain: None, during: (level, level), time, touches }
     }
 
     pub fn time(&self) -> usize {

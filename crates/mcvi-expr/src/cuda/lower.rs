@@ -25,12 +25,26 @@ pub(super) struct Task {
     pub aside: usize,
     /// The first level before which all is complete that its function's preparation reads, if that has one.
     pub ready: Option<usize>,
+    /// The chain it belongs to: its tiles need the same tiles of the one before in the chain, and else only what is complete when
+    /// the first of the chain begins.
+    pub chain: Option<usize>,
 }
 
 impl Task {
     /// One of so many tiles that take so long each, all in one level.
     pub fn new(function: u32, words: Vec<u64>, (tiles, cost): (usize, f64), level: usize) -> Self {
-        Task { function, words, tiles, cost, shared: REDUCTION, level, until: level, aside: 0, ready: None }
+        Task {
+            function,
+            words,
+            tiles,
+            cost,
+            shared: REDUCTION,
+            level,
+            until: level,
+            aside: 0,
+            ready: None,
+            chain: None,
+        }
     }
 }
 

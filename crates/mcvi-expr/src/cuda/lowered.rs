@@ -25,8 +25,8 @@ pub(super) fn shape(plan: &Plan, shared: usize) -> Shaped {
     for step in &steps {
         for touch in step.touches() {
             let life = &mut lives[touch.buf.0 as usize];
-            life.from = life.from.min(step.level);
-            life.until = life.until.max(step.until);
+            life.from = life.from.min(step.during.0);
+            life.until = life.until.max(step.during.1);
         }
     }
     for slot in &plan.slots {
@@ -91,6 +91,7 @@ pub(super) fn lower(
         let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
         (task.until, task.aside) = (step.until, step.aside);
         task.ready = ready(step, &shaped.steps);
+        task.chain = step.chain.filter(|_| precision == Precision::Tf32);
         if step.aside > 0 {
             aside[step.level..=step.until].iter_mut().for_each(|a| *a += step.aside);
         } else {

@@ -7,6 +7,7 @@
 
 mod access;
 mod balance;
+mod chain;
 mod code;
 mod conv;
 mod driver;
@@ -79,7 +80,6 @@ struct Segment {
     first: Memory,
     args: Memory,
     levels: usize,
-    last_blocks: u32,
     after: Vec<Kernel>,
 }
 
@@ -281,7 +281,6 @@ impl Executor {
                 first: self.gpu.upload(&lists.first)?,
                 args: self.gpu.upload(&lists.args)?,
                 levels: lists.levels,
-                last_blocks: lists.last_blocks,
                 after: after.collect(),
             });
             from = end.saturating_add(1);
@@ -347,7 +346,7 @@ impl Executor {
     fn launch(&self, segment: &Segment, launch: Launch) -> Result<()> {
         let pointers = [segment.items.address(), segment.first.address(), segment.args.address()];
         let last = segment.levels as u32 - 1;
-        self.gpu.launch(self.blocks, launch, pointers, [last, segment.last_blocks, u32::from(self.lowered.checks)])
+        self.gpu.launch(self.blocks, launch, pointers, [last, u32::from(self.lowered.checks)])
     }
 
     /// The failure noted on the device, if any.
