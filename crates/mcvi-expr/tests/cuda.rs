@@ -359,6 +359,28 @@ fn convolutions_agree() {
 }
 
 #[test]
+fn gradients_of_filters_used_again_and_again_agree() {
+    fn build(g: &Graph, t: DType) -> Outputs<'_> {
+        let (mut x, f) = (literal(g, t, &[9, 8, 6, 6], 1), literal(g, t, &[8, 8, 3, 3], 2));
+        for _ in 0..5 {
+            x = (x.conv2d(f, 1, (1, 1)) * 0.1).tanh();
+        }
+        let loss = x.square().sum_all();
+        let d = grad(loss, &[f]).unwrap()[0];
+        let again = grad((d * 0.1).square().sum_all(), &[f]).unwrap()[0];
+        vec![("images".to_owned(), x), ("filters".to_owned(), d), ("filters again".to_owned(), again)]
+    }
+    everywhere("one filter", 1e-11, 1e-4, 1e-2, build);
+    // They are accumulated, and a block keeps its images.
+    let graph = Graph::new();
+    let mut builder = graph.program();
+    for (name, e) in build(&graph, DType::F32) {
+        builder = builder.output(&name, e);
+    }
+    assert!(builder.cuda_source("none").0.contains("ONTO = 1"));
+}
+
+#[test]
 fn views_between_resizing_and_convolutions_agree() {
     everywhere("views", 1e-12, 1e-5, 4e-3, |g, t| {
         let (x, f) = (literal(g, t, &[1, 1, 4, 4], 1), literal(g, t, &[2, 1, 3, 3], 2));

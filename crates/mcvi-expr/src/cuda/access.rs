@@ -81,13 +81,16 @@ pub(super) fn of(work: &Work) -> Vec<Access> {
             }
             tail(epilogues, &mut all);
         }
-        Work::Conv { conv, small, epilogues, keep } => {
+        Work::Conv { conv, small, epilogues, keep, accumulate } => {
             // Resized images are those of a convolution of the small extents, as far as memory goes.
             let mut in_memory = conv.clone();
             if let Some([h, w]) = *small {
                 in_memory.x[2..].copy_from_slice(&[h, w]);
             }
             plan(&Kernel::Conv(in_memory), &mut all);
+            if *accumulate {
+                all.extend(all.last().map(|to| Access { write: false, ..to.clone() }));
+            }
             if !*keep {
                 all.retain(|a| !a.write);
             }

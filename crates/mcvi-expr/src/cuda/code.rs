@@ -285,7 +285,7 @@ impl Body<'_> {
     fn arrays(&self, count: usize) -> String {
         let of = |r: &Read| {
             let four = if self.fours && r.quad == Quad::Vector { "[4]" } else { "" };
-            format!("{} {}_[{count}]{four};\n", self.t, r.name)
+            format!("{} {}_[{count}]{four} = {{}};\n", self.t, r.name)
         };
         self.loads.iter().map(of).collect()
     }

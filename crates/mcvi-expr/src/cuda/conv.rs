@@ -1,7 +1,7 @@
 //! Convolutions: how they are cut into tiles, on the tensor cores where they fit there (`source/conv.cu`).
 
 use super::code::{self, Planes, SPREAD, THREADS, WARPS, type_name};
-use super::fuse::Epilogue;
+use super::fuse::{Epilogue, Work};
 use super::lower::{Functions, Layout, Precision, REDUCTION, Task};
 use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE};
 use crate::shape::DType;
@@ -38,9 +38,10 @@ fn shares(rows: usize, warps: usize) -> impl Iterator<Item = (usize, usize, usiz
     })
 }
 
-/// Nanoseconds for reads of shared memory by whole warps, and products of 16 by 8 by 8, one step after the other.
-fn inner(reads: usize, products: usize, steps: usize) -> f64 {
-    0.6 * (reads as f64).max(2.0 * products as f64).max(60.0 * steps as f64)
+/// Nanoseconds for reads of shared memory by whole warps and products of 16 by 8 by 8, and for the steps of a warp with so many
+/// of these each, as measured on an H200: products take most of it.
+fn inner(reads: usize, products: usize, steps: usize, each: usize) -> f64 {
+    0.5 * (1.5 * reads as f64).max(4.1 * products as f64).max(steps as f64 * (16.4 * each as f64).max(220.0))
 }
 
 impl Cut {
@@ -77,9 +78,10 @@ impl Cut {
                 if bytes > shared {
                     continue;
                 }
-                let (steps, warps) = (parts.div_ceil(ks) * fw, mg * ng * ks);
-                let compute = inner(steps * warps * (4 * mt + 2 * nt), steps * warps * mt * nt, steps);
-                let cost = 2000.0
+                let steps = parts.div_ceil(ks) * fw;
+                let all = parts * fw * mg * ng;
+                let compute = inner(all * (4 * mt + 2 * nt), all * mt * nt, steps, mt * nt);
+                let cost = 2500.0
                     + (o * k) as f64 * 0.04
                     + (images * depth * gh * gw) as f64 * 0.12
                     + compute
@@ -131,8 +133,8 @@ impl Cut {
         best.map(|b| b.1)
     }
 
-    /// The gradient of filters.
-    fn weight(c: &Conv, small: [usize; 2], shared: usize) -> Option<Cut> {
+    /// The gradient of filters. It mostly runs beside other work, so what counts is what all tiles cost together.
+    fn weight(c: &Conv, small: [usize; 2], onto: bool, shared: usize) -> Option<Cut> {
         let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
         let (step, before, p) = (c.window.stride, c.window.before, oh * ow);
         // Here four follow each other.
@@ -141,24 +143,27 @@ impl Cut {
         let ppad = p.next_multiple_of(8);
         let yrow = stride(ppad, 4);
         let (images, blocks) = (IMAGES_PER_TILE, depth / 8 * fh * fw);
-        let warps = WARPS / images;
         let filled = images * (depth * plane + o * yrow);
         let mut best: Option<(f64, Cut)> = None;
-        for (mt, mg, nt) in shares(o.div_ceil(16), warps) {
-            let ng = warps / mg;
+        let ways = [1, 2, 4].into_iter().flat_map(|s| shares(o.div_ceil(16), WARPS / s).map(move |share| (s, share)));
+        for (slices, (mt, mg, nt)) in ways {
+            let ng = (WARPS / slices / mg).min(blocks.div_ceil(nt));
             let nb = ng * nt;
-            let orow = stride(8 * nb, 4);
-            let bytes = 4 * filled.max(images * o * orow);
+            // A warp's writes meet in no bank either.
+            let pitch = congruent(nb, 4, 16);
+            let orow = stride(8 * pitch, 1);
+            let bytes = 4 * filled.max(slices * o * orow);
             if bytes > shared {
                 continue;
             }
             let across = blocks.div_ceil(nb);
-            let (tiles, steps, active) = (n.div_ceil(images) * across, ppad / 8, mg * ng * images);
-            let cost = 2000.0
-                + filled as f64 * 0.1
-                + inner(steps * active * (4 * mt + 2 * nt), steps * active * mt * nt, steps)
-                + (images * o * orow) as f64 * 0.08;
-            let whole_cost = tiles.div_ceil(SPREAD) as f64 * cost;
+            let (tiles, steps, active) = (n.div_ceil(images) * across, ppad / 8 * images / slices, mg * ng * slices);
+            let cost = 2500.0
+                + filled as f64 * 0.13
+                + inner(steps * active * (4 * mt + 2 * nt), steps * active * mt * nt, steps, mt * nt)
+                + (slices * o * orow) as f64 * 0.02
+                + (o * ch * fh * fw) as f64 * 0.12;
+            let whole_cost = tiles as f64 * cost;
             if best.as_ref().is_none_or(|b| whole_cost < b.0) {
                 let constants = vec![
                     ("N", n),
@@ -188,7 +193,10 @@ impl Cut {
                     ("NT", nt),
                     ("NG", ng),
                     ("NB", nb),
+                    ("PITCH", pitch),
+                    ("SLICES", slices),
                     ("OROW", orow),
+                    ("ONTO", usize::from(onto)),
                 ];
                 best = Some((whole_cost, Cut { constants, tiles, across, images, shared: bytes, cost }));
             }
@@ -209,26 +217,66 @@ fn structure(constants: &[(&'static str, usize)], functions: &mut Functions) -> 
     name
 }
 
-/// The task of a convolution whose images are `small` in memory.
+/// A convolution, and what is done with its elements.
+pub(super) struct Convolution<'a> {
+    pub conv: &'a Conv,
+    /// What its images are in memory, if smaller.
+    pub small: Option<[usize; 2]>,
+    pub epilogues: &'a [Epilogue],
+    pub keep: bool,
+    /// Whether it is added to what is there.
+    pub accumulate: bool,
+}
+
+impl<'a> Convolution<'a> {
+    pub fn of(work: &'a Work) -> Option<Self> {
+        let Work::Conv { conv, small, epilogues, keep, accumulate } = work else { return None };
+        Some(Convolution { conv, small: *small, epilogues, keep: *keep, accumulate: *accumulate })
+    }
+
+    /// On the tensor cores, if it fits there; `whole` if filters can be copied four elements at a time.
+    fn cut(&self, whole: bool, shared: usize) -> Option<Cut> {
+        let c = self.conv;
+        if c.dtype != DType::F32 {
+            return None;
+        }
+        let small = self.small.unwrap_or([c.x[2], c.x[3]]);
+        if c.part == ConvPart::Weight {
+            return Cut::weight(c, small, self.accumulate, shared);
+        }
+        let mut cut = Cut::images(c, small, whole, shared)?;
+        let elements =
+            if c.part == ConvPart::Output { c.y[1..].iter().product() } else { c.x[1] * small[0] * small[1] };
+        let after: f64 = self.epilogues.iter().map(|e| e.map.element_cost()).sum();
+        cut.cost += (cut.images * elements / THREADS) as f64 * (30.0 + after * 15.0);
+        Some(cut)
+    }
+
+    /// Images of a tile, likewise.
+    pub fn images(&self, shared: usize) -> Option<usize> {
+        self.cut(true, shared).map(|c| c.images)
+    }
+
+    /// How many tiles it is cut into on the tensor cores, and nanoseconds of each.
+    pub fn size(&self, shared: usize) -> Option<(usize, f64)> {
+        self.cut(true, shared).map(|c| (c.tiles, c.cost))
+    }
+}
+
+/// The task of a convolution.
 pub(super) fn task(
-    c: &Conv,
-    small: Option<[usize; 2]>,
-    (epilogues, keep): (&[Epilogue], bool),
+    of: &Convolution<'_>,
     level: usize,
     layout: &Layout<'_>,
     precision: Precision,
     functions: &mut Functions,
 ) -> Task {
+    let Convolution { conv: c, epilogues, .. } = *of;
     let t = type_name(c.dtype);
-    let small = small.unwrap_or([c.x[2], c.x[3]]);
+    let small = of.small.unwrap_or([c.x[2], c.x[3]]);
     let mut words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
     let whole = words[2].is_multiple_of(16) && (c.f[1] * c.f[2] * c.f[3]).is_multiple_of(4);
-    let fast = c.dtype == DType::F32 && precision == Precision::Tf32;
-    let cut = match c.part {
-        _ if !fast => None,
-        ConvPart::Weight => Cut::weight(c, small, layout.shared),
-        _ => Cut::images(c, small, whole, layout.shared),
-    };
+    let cut = if precision == Precision::Tf32 { of.cut(whole, layout.shared) } else { None };
     let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
     // Planes of the result, and as many of them as an image (or a part of the images) has.
     let (planes, count) = match c.part {
@@ -237,17 +285,23 @@ pub(super) fn task(
         ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, n.div_ceil(IMAGES_PER_TILE)),
     };
     let mut tail = code::Tail::images(c.dtype, planes);
-    if keep {
+    if of.accumulate {
+        tail.accumulate();
+    }
+    if of.keep {
         tail.keep();
     }
     for e in epilogues {
         let places = tail.map(e, words.len());
         words.extend(places.iter().map(|p| layout.address(*p)));
     }
-    let mut body = String::new();
+    let (mut body, mut prepare) = (String::new(), None);
     let (tiles, cost, shared) = match cut {
         Some(Cut { constants, tiles, across, shared, cost, .. }) if c.part == ConvPart::Weight => {
             let name = structure(&constants, functions);
+            prepare = Some(format!(
+                "conv_near<{name}>(at<float>(a, 0), at<float>(a, 1), at<float>(a, 2), tile / {across});\n"
+            ));
             body = format!(
                 "conv_weight<{name}>(at<float>(a, 0), at<float>(a, 1), at<float>(a, 2), tile / {across}, tile % {across});\n"
             );
@@ -255,10 +309,10 @@ pub(super) fn task(
         }
         Some(Cut { constants, tiles, images, shared, cost, .. }) => {
             let name = structure(&constants, functions);
-            let call = format!("conv_images<{name}>(at<float>(a, 1), at<float>(a, 2), tile * {images});\n");
+            prepare = Some(format!("{}conv_filters<{name}>(at<float>(a, 2));\n", tail.near(images, n)));
+            let call = format!("conv_images<{name}>(at<float>(a, 1), tile * {images});\n");
             tail.run(&mut body, &call, images, count, &format!("conv_result<{name}>(image - tile * {images}, o, p)"));
-            let after: f64 = epilogues.iter().map(|e| e.map.element_cost()).sum();
-            (tiles, cost + (images * planes.image / THREADS) as f64 * (30.0 + after * 15.0), shared)
+            (tiles, cost, shared)
         }
         None => {
             let (part, depth) = match c.part {
@@ -289,5 +343,6 @@ pub(super) fn task(
             (count, 1000.0 + (turns * depth) as f64 * 20.0, REDUCTION)
         }
     };
-    Task { function: functions.get(body), words, tiles, cost, shared: shared.max(REDUCTION), level }
+    let function = functions.prepared(body, prepare);
+    Task { shared: shared.max(REDUCTION), ..Task::new(function, words, (tiles, cost), level) }
 }

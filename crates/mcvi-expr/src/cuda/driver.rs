@@ -190,7 +190,7 @@ impl Gpu {
     }
 
     /// Start a walk through lists; all blocks are on the device at the same time.
-    pub fn launch(&self, blocks: usize, launch: Launch, pointers: [u64; 3], numbers: [u32; 3]) -> Result<()> {
+    pub fn launch(&self, blocks: usize, launch: Launch, pointers: [u64; 3], numbers: [u32; 2]) -> Result<()> {
         let Some(function) = &self.function else { unreachable!("loaded before it is launched") };
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1),

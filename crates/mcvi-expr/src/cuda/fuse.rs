@@ -9,6 +9,8 @@ use crate::plan::{Conv, ConvPart, Kernel, Map, MatMul, Over, Place, Plan, Reduce
 use crate::shape::DType;
 use std::collections::{HashMap, HashSet};
 
+mod gather;
+
 /// A map applied to the elements of a product or convolution where they are computed; its load number `load` is the product,
 /// or a value of an earlier epilogue.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub(super) enum Work {
         small: Option<[usize; 2]>,
         epilogues: Vec<Epilogue>,
         keep: bool,
+        /// Add to what is there: gradients of filters only.
+        accumulate: bool,
     },
     Zero {
         dtype: DType,
@@ -97,6 +101,13 @@ impl Work {
 pub(super) struct Step {
     pub work: Work,
     pub level: usize,
+    /// The level it has to be complete with, and how many blocks are set aside for it until then; 0 if it is part of one level.
+    pub until: usize,
+    pub aside: usize,
+    /// The chain of convolutions it is part of (`chain.rs`).
+    pub chain: Option<usize>,
+    /// First and last level it may run in.
+    pub during: (usize, usize),
     /// Its place in an order that respects all dependencies.
     time: usize,
     touches: Vec<Access>,
@@ -123,7 +134,9 @@ pub(super) fn steps(plan: &Plan) -> Vec<Step> {
             Kernel::Map(map) => {
                 for part in parts(map) {
                     for pass in passes(part) {
-                        steps.map(pass);
+                        if !steps.gather(&pass, |p| read[&p.buf.0] == 1 && !fixed.contains(&p.buf.0)) {
+                            steps.map(pass);
+                        }
                     }
                 }
             }
@@ -169,7 +182,7 @@ impl Steps {
         let index = self.steps.len();
         self.note(index, &touches);
         self.clock += 1;
-        self.steps.push(Step { work, level, time: self.clock, touches });
+        self.steps.push(Step::new(work, level, self.clock, touches));
     }
 
     fn note(&mut self, index: usize, touches: &[Access]) {
@@ -196,7 +209,7 @@ impl Steps {
                 (conv.from[0], small) = (*from, Some(*extents));
             }
         }
-        self.push(Work::Conv { conv, small, epilogues: vec![], keep: true });
+        self.push(Work::Conv { conv, small, epilogues: vec![], keep: true, accumulate: false });
     }
 
     /// Whether what a step read is still there.
@@ -240,15 +253,19 @@ impl Steps {
         let level = self.level(&touches, Some(index));
         self.note(index, &touches);
         self.clock += 1;
-        self.steps[index] = Step { work, level, time: self.clock, touches };
+        self.steps[index] = Step::new(work, level, self.clock, touches);
     }
 
     /// Whether later steps depend on this one being done.
     fn depended_on(&self, index: usize) -> bool {
+        self.depended_on_by_others(index, None)
+    }
+
+    fn depended_on_by_others(&self, index: usize, but: Option<usize>) -> bool {
         let Step { time, touches, .. } = &self.steps[index];
         let moved = |s: &Step| s.time > *time && touches.iter().any(|t| s.touches.iter().any(|o| o.conflicts(t)));
         let between = touches.iter().flat_map(|t| self.of.get(&t.buf.0).into_iter().flatten());
-        between.copied().any(|s| s != index && moved(&self.steps[s]))
+        between.copied().any(|s| s != index && Some(s) != but && moved(&self.steps[s]))
     }
 
     /// Join a map to the product it reads, or add it as work of its own. If it has reductions, those follow by themselves.
@@ -351,7 +368,7 @@ impl Steps {
             self.steps[i].touches = access::of(&work);
             self.steps[i].work = work;
         }
-        // Only resizing that others do themselves touches nothing.
+        // Only what others do themselves touches nothing.
         self.steps.retain(|s| !s.touches.is_empty());
     }
 
@@ -367,6 +384,10 @@ impl Steps {
 }
 
 impl Step {
+    fn new(work: Work, level: usize, time: usize, touches: Vec<Access>) -> Self {
+        Step { work, level, until: level, aside: 0, chain: None, during: (level, level), time, touches }
+    }
+
     pub fn time(&self) -> usize {
         self.time
     }

@@ -1,7 +1,7 @@
 //! From work to tasks: the function that computes each, its arguments, and how it is cut into tiles.
 
 use super::code::{self, SPREAD, THREADS, WARPS, type_name};
-use super::conv;
+use super::conv::{self, Convolution};
 use super::fuse::{Epilogue, Step, Work};
 use crate::ops::{Draw, Reduction};
 use crate::plan::{Kernel, MatMul, Place, Plan, Strided};
@@ -20,6 +20,32 @@ pub(super) struct Task {
     /// Bytes of shared memory a tile needs, `REDUCTION` at least.
     pub shared: usize,
     pub level: usize,
+    /// The level it has to be complete with, and how many blocks are set aside for it until then; 0 if it is part of one level.
+    pub until: usize,
+    pub aside: usize,
+    /// The first level before which all is complete that its function's preparation reads, if that has one.
+    pub ready: Option<usize>,
+    /// The chain it belongs to: its tiles need the same tiles of the one before in the chain, and else only what is complete when
+    /// the first of the chain begins.
+    pub chain: Option<usize>,
+}
+
+impl Task {
+    /// One of so many tiles that take so long each, all in one level.
+    pub fn new(function: u32, words: Vec<u64>, (tiles, cost): (usize, f64), level: usize) -> Self {
+        Task {
+            function,
+            words,
+            tiles,
+            cost,
+            shared: REDUCTION,
+            level,
+            until: level,
+            aside: 0,
+            ready: None,
+            chain: None,
+        }
+    }
 }
 
 /// How products of floats are computed.
@@ -113,20 +139,22 @@ impl Tile {
     }
 }
 
-/// The best sizes for products that run side by side, and beside other work: so many tiles of so many nanoseconds.
+/// The best sizes for products that run side by side on so many blocks, and beside other work: so many tiles of so many
+/// nanoseconds.
 pub(super) fn tiles(
     products: &[(&MatMul, &[Epilogue])],
     others: &[(usize, f64)],
+    blocks: usize,
     precision: Precision,
     room: usize,
 ) -> Vec<Tile> {
     let end = |chosen: &[Tile]| {
         let work = chosen.iter().zip(products).map(|(t, (m, e))| (t.count(m), t.cost(m, e)));
-        super::schedule::makespan(work.chain(others.iter().copied()).collect(), BLOCKS)
+        super::schedule::makespan(work.chain(others.iter().copied()).collect(), blocks)
     };
     let mut chosen: Vec<Tile> = products.iter().map(|_| PLAIN).collect();
     for (i, (m, e)) in products.iter().enumerate() {
-        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], BLOCKS);
+        let alone = |t: &Tile| super::schedule::makespan(vec![(t.count(m), t.cost(m, e))], blocks);
         chosen[i] =
             Tile::of(m, precision, room).into_iter().min_by(|a, b| alone(a).total_cmp(&alone(b))).unwrap_or(PLAIN);
     }
@@ -170,16 +198,22 @@ pub(super) struct Functions {
     known: HashMap<String, u32>,
     /// Structures the functions use.
     structures: String,
-    texts: Vec<String>,
+    /// Texts of functions, and of what may be done for them before the level they belong to begins.
+    texts: Vec<(String, Option<String>)>,
 }
 
 impl Functions {
     pub fn get(&mut self, body: String) -> u32 {
+        self.prepared(body, None)
+    }
+
+    /// A function with its preparation, which is the same for all that have its text.
+    pub fn prepared(&mut self, body: String, prepare: Option<String>) -> u32 {
         if let Some(&id) = self.known.get(&body) {
             return id;
         }
         let id = self.texts.len() as u32;
-        self.texts.push(body.clone());
+        self.texts.push((body.clone(), prepare));
         self.known.insert(body, id);
         id
     }
@@ -211,15 +245,26 @@ impl Functions {
             out.push('\n');
         }
         out.push_str(&self.structures);
-        for (id, text) in self.texts.iter().enumerate() {
+        for (id, (text, prepare)) in self.texts.iter().enumerate() {
+            if let Some(text) = prepare {
+                let _ = writeln!(out, "__device__ __noinline__ void p{id}(const u64* a, u32 tile) {{\n{text}}}");
+            }
             let _ = writeln!(
                 out,
                 "__device__ __noinline__ void f{id}(const u64* a, u32 tile, const Launch& run, u32 iteration) {{\n{text}}}"
             );
         }
-        out.push_str("__device__ __forceinline__ void dispatch(u32 f, const u64* a, u32 tile, const Launch& run, u32 iteration) {\nswitch (f) {\n");
-        for id in 0..self.texts.len() {
-            let _ = writeln!(out, "case {id}: f{id}(a, tile, run, iteration); break;");
+        out.push_str("__device__ __forceinline__ void prepare(u32 f, const u64* a, u32 tile) {\nswitch (f) {\n");
+        for id in (0..self.texts.len()).filter(|&id| self.texts[id].1.is_some()) {
+            let _ = writeln!(out, "case {id}: p{id}(a, tile); break;");
+        }
+        out.push_str(
+            "}\n}\n__device__ __forceinline__ void dispatch(u32 f, bool early, const u64* a, u32 tile, const Launch& run, u32 iteration) \
+             {\nswitch (f) {\n",
+        );
+        for (id, (_, prepare)) in self.texts.iter().enumerate() {
+            let first = if prepare.is_some() { format!("if (!early) p{id}(a, tile); ") } else { String::new() };
+            let _ = writeln!(out, "case {id}: {first}f{id}(a, tile, run, iteration); break;");
         }
         out.push_str("}\n}\n");
         out.push_str(include_str!("source/run.cu"));
@@ -231,7 +276,7 @@ impl Functions {
 pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, functions: &mut Functions) -> Option<Task> {
     let at = |p: Place| layout.address(p);
     let mut lower = |body: String, words: Vec<u64>, tiles: usize, cost: f64| {
-        Some(Task { function: functions.get(body), words, tiles, cost, shared: REDUCTION, level: step.level })
+        Some(Task::new(functions.get(body), words, (tiles, cost), step.level))
     };
     let n = |x: usize| x as u64;
     let kernel = match &step.work {
@@ -241,8 +286,9 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             return lower("zero(a, tile);\n".to_owned(), vec![at(*to), n(bytes)], bytes.div_ceil(4096), 300.0);
         }
         Work::Product { .. } => return None,
-        Work::Conv { conv, small, epilogues, keep } => {
-            return Some(conv::task(conv, *small, (epilogues, *keep), step.level, layout, precision, functions));
+        Work::Conv { .. } => {
+            let of = Convolution::of(&step.work)?;
+            return Some(conv::task(&of, step.level, layout, precision, functions));
         }
     };
     match kernel {
@@ -396,7 +442,7 @@ pub(super) fn product(
     let shared = if fast { tile.shared(layout.shared) } else { 2 * 32 * 33 * m.dtype.bytes() };
     let shared = shared.max(REDUCTION);
     let (function, tiles) = (functions.get(body), down * across * items);
-    Some(Task { function, words, tiles, cost, shared, level: step.level })
+    Some(Task { shared, ..Task::new(function, words, (tiles, cost), step.level) })
 }
 
 /// First elements of every item's operands, for products with several items: one table for each term.

@@ -1,9 +1,11 @@
 //! A plan made ready for a GPU, without needing one: tasks, memory and source.
 
+use super::access::Access;
 use super::balance;
+use super::conv::Convolution;
 use super::fuse::{self, Epilogue, Step, Work};
-use super::lower::{self, Functions, Layout, Precision, Task, Tile};
-use crate::plan::{Kernel, Life, Plan, place};
+use super::lower::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
+use crate::plan::{ConvPart, Kernel, Life, Plan, place};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {
@@ -14,17 +16,17 @@ pub(super) struct Shaped {
     pub tables: Vec<u64>,
 }
 
-/// Order a plan's work for a GPU and give its buffers memory.
-pub(super) fn shape(plan: &Plan) -> Shaped {
+/// Order a plan's work for a GPU with so many bytes of shared memory, and give its buffers memory.
+pub(super) fn shape(plan: &Plan, shared: usize) -> Shaped {
     let mut steps = fuse::steps(plan);
-    balance::spread(&mut steps);
+    balance::spread(&mut steps, shared);
     let mut lives: Vec<Life> =
         plan.buffers.iter().map(|b| Life { bytes: b.len * b.dtype.bytes(), from: usize::MAX, until: 0 }).collect();
     for step in &steps {
         for touch in step.touches() {
             let life = &mut lives[touch.buf.0 as usize];
-            life.from = life.from.min(step.level);
-            life.until = life.until.max(step.level);
+            life.from = life.from.min(step.during.0);
+            life.until = life.until.max(step.during.1);
         }
     }
     for slot in &plan.slots {
@@ -78,7 +80,7 @@ pub(super) fn lower(
     let mut checks = false;
     // Products come last: their tiles are cut to fit beside the rest of their level.
     let levels = shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
-    let mut others = vec![vec![]; levels];
+    let (mut others, mut aside) = (vec![vec![]; levels], vec![0; levels]);
     let (products, rest): (Vec<&Step>, Vec<&Step>) =
         shaped.steps.iter().partition(|s| matches!(s.work, Work::Product { .. }));
     for step in rest {
@@ -86,11 +88,18 @@ pub(super) fn lower(
             externals.push((step.level, kernel.clone()));
         }
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
-        let Some(task) = lower::task(step, &layout, precision, &mut functions) else { continue };
-        others[step.level].push((task.tiles, task.cost));
+        let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        (task.until, task.aside) = (step.until, step.aside);
+        task.ready = ready(step, &shaped.steps);
+        task.chain = step.chain.filter(|_| precision == Precision::Tf32);
+        if step.aside > 0 {
+            aside[step.level..=step.until].iter_mut().for_each(|a| *a += step.aside);
+        } else {
+            others[step.level].push((task.tiles, task.cost));
+        }
         tasks.push(task);
     }
-    for (step, tile) in sizes(&products, &others, precision, shared) {
+    for (step, tile) in sizes(&products, &others, &aside, precision, shared) {
         let Some(mut task) = lower::product(step, tile, &layout, precision, &mut functions) else { continue };
         for (term, table) in lower::tables(step).iter().enumerate() {
             task.words[lower::table_word(term)] = at;
@@ -101,10 +110,23 @@ pub(super) fn lower(
     Lowered { tasks, externals, functions, transfer, checks }
 }
 
-/// Products with the size of their tiles, beside the other work of each level.
+/// The first level before which all is complete that the preparation of a convolution reads: filters, if there are any.
+fn ready(step: &Step, steps: &[Step]) -> Option<usize> {
+    let conv = Convolution::of(&step.work)?.conv;
+    if conv.part == ConvPart::Weight {
+        return Some(0);
+    }
+    let (buf, first) = (conv.from[1].buf, conv.from[1].first);
+    let filters = Access { buf, range: first..first + conv.f.iter().product::<usize>(), write: false };
+    let writes = |s: &&Step| s.time() < step.time() && s.touches().iter().any(|t| t.conflicts(&filters));
+    Some(steps.iter().filter(writes).map(|s| s.until + 1).max().unwrap_or(0))
+}
+
+/// Products with the size of their tiles, beside the other work of each level, on the blocks that are not set aside.
 fn sizes<'a>(
     products: &[&'a Step],
     others: &[Vec<(usize, f64)>],
+    aside: &[usize],
     precision: Precision,
     shared: usize,
 ) -> Vec<(&'a Step, Tile)> {
@@ -117,7 +139,9 @@ fn sizes<'a>(
             _ => None,
         };
         let side_by_side: Vec<_> = level.iter().filter_map(of).collect();
-        let tiles = lower::tiles(&side_by_side, &others[level[0].level], precision, shared);
+        let at = level[0].level;
+        let blocks = BLOCKS.saturating_sub(aside[at]).max(1);
+        let tiles = lower::tiles(&side_by_side, &others[at], blocks, precision, shared);
         sizes.extend(level.iter().copied().zip(tiles));
     }
     sizes
@@ -129,7 +153,7 @@ const SHARED: usize = 223 << 10;
 /// The source for a plan, for tests and for those who want to read it.
 pub(crate) fn source(plan: &Plan, full: bool) -> String {
     let precision = if full { Precision::Full } else { Precision::Tf32 };
-    let shaped = shape(plan);
+    let shaped = shape(plan, SHARED);
     lower(plan, &shaped, 0, 0, SHARED, precision).functions.source()
 }
 
@@ -150,9 +174,10 @@ pub(super) fn describe(work: &Work) -> String {
         Work::Plan(kernel) => kernel.to_string(),
         Work::Zero { len, .. } => format!("zero {len}"),
         Work::Product { product, epilogues, keep } => followed(Kernel::MatMul(product.clone()), epilogues, *keep),
-        Work::Conv { conv, small, epilogues, keep } => {
+        Work::Conv { conv, small, epilogues, keep, accumulate } => {
             let resized = small.map_or(String::new(), |[h, w]| format!("(resized, {h}x{w}) "));
-            resized + &followed(Kernel::Conv(conv.clone()), epilogues, *keep)
+            let onto = if *accumulate { " accumulated" } else { "" };
+            resized + &followed(Kernel::Conv(conv.clone()), epilogues, *keep) + onto
         }
     }
 }

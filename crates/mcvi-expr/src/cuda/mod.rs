@@ -7,6 +7,7 @@
 
 mod access;
 mod balance;
+mod chain;
 mod code;
 mod conv;
 mod driver;
@@ -79,7 +80,6 @@ struct Segment {
     first: Memory,
     args: Memory,
     levels: usize,
-    last_blocks: u32,
     after: Vec<Kernel>,
 }
 
@@ -87,7 +87,7 @@ impl Executor {
     pub fn new(plan: &Plan, index: usize, options: Options) -> Result<Self> {
         let gpu = Gpu::open(index)?;
         gpu.refuse(plan)?;
-        let shaped = lowered::shape(plan);
+        let shaped = lowered::shape(plan, gpu.most_shared());
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
         let precision = if options.full { Precision::Full } else { Precision::Tf32 };
@@ -245,7 +245,7 @@ impl Executor {
         let mut transfer = |to: u64, from: u64, bytes: usize, kind: u64, level: usize| {
             let words = vec![to, from, (bytes / 4) as u64, kind];
             let tiles = (bytes / 4).div_ceil(MOVED);
-            tasks.push(Task { function: self.lowered.transfer, words, tiles, cost: 2000.0, shared: 0, level });
+            tasks.push(Task::new(self.lowered.transfer, words, (tiles, 2000.0), level));
         };
         if let Some(backup) = &self.backup {
             let mut at = backup.address();
@@ -262,7 +262,11 @@ impl Executor {
             let slot = &plan.slots[*input];
             transfer(base + self.offset(plan, slot.place) as u64, memory.address(), row(slot), 0, 1);
         }
-        tasks.extend(self.lowered.tasks.iter().map(|t| Task { level: t.level + 2, ..t.clone() }));
+        let later = |t: &Task| {
+            let (level, until, ready) = (t.level + 2, t.until + 2, t.ready.map(|r| r + 2));
+            Task { level, until, ready, ..t.clone() }
+        };
+        tasks.extend(self.lowered.tasks.iter().map(later));
         let mut ends: Vec<usize> = self.lowered.externals.iter().map(|e| e.0 + 2).collect();
         ends.sort_unstable();
         ends.dedup();
@@ -277,7 +281,6 @@ impl Executor {
                 first: self.gpu.upload(&lists.first)?,
                 args: self.gpu.upload(&lists.args)?,
                 levels: lists.levels,
-                last_blocks: lists.last_blocks,
                 after: after.collect(),
             });
             from = end.saturating_add(1);
@@ -343,7 +346,7 @@ impl Executor {
     fn launch(&self, segment: &Segment, launch: Launch) -> Result<()> {
         let pointers = [segment.items.address(), segment.first.address(), segment.args.address()];
         let last = segment.levels as u32 - 1;
-        self.gpu.launch(self.blocks, launch, pointers, [last, segment.last_blocks, u32::from(self.lowered.checks)])
+        self.gpu.launch(self.blocks, launch, pointers, [last, u32::from(self.lowered.checks)])
     }
 
     /// The failure noted on the device, if any.

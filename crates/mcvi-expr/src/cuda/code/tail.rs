@@ -17,6 +17,8 @@ pub(in crate::cuda) struct Tail {
     fours: bool,
     /// The type of the number of an element.
     index: &'static str,
+    /// Words of arrays of which each element is read once.
+    read: Vec<usize>,
 }
 
 impl Tail {
@@ -44,6 +46,7 @@ impl Tail {
             maps: vec![],
             fours: false,
             index: "int",
+            read: vec![],
         }
     }
 
@@ -83,6 +86,9 @@ impl Tail {
             let _ = writeln!(self.numbers, "const u32 {i} = {number};");
         }
         let mut p = pieces(&e.map, first, Some((e.load, &value)), &x, (&i, self.planes));
+        let others = e.map.loads.iter().enumerate().filter(|l| l.0 != e.load).zip(first..);
+        let whole = |l: &Strided| !l.is_splat() && l.strides.iter().all(|s| *s != 0);
+        self.read.extend(others.filter(|((_, l), _)| whole(l)).map(|(_, word)| word));
         if i != "i" {
             p.element.extend(p.stores.drain(..).map(|(to, value)| format!("{to}[{i}] = {value};\n")));
         }
@@ -156,6 +162,16 @@ impl Tail {
         }
     }
 
+    /// The text that brings nearer what a tile of `images` of `total` images reads, as far as it lies like its elements.
+    pub fn near(&self, images: usize, total: usize) -> String {
+        let image = self.planes.map_or(0, |p| p.image);
+        let (count, all, t) = (images * image, total * image, self.t);
+        let line = |word: &usize| {
+            format!("prefetch(at<{t}>(a, {word}) + tile * {count}, min({count}, {all} - (int)tile * {count}));\n")
+        };
+        self.read.iter().map(line).collect()
+    }
+
     /// The text for a tile of `images` of `total` images, after the `call` that computes it: `value` is the element.
     pub fn run(&self, body: &mut String, call: &str, images: usize, total: usize, value: &str) {
         let (t, Some(Planes { plane, image })) = (self.t, self.planes) else {
@@ -188,9 +204,11 @@ impl Tail {
             )
         };
         let reading = if self.loads.is_empty() { String::new() } else { round(part.reads()) };
+        // The tile is complete behind a barrier; what else is read is asked for before.
+        let barrier = if call.is_empty() { "" } else { "if (first == 0) __syncthreads();\n" };
         let _ = write!(
             body,
-            "{}{call}#pragma unroll 1\nfor (u32 first = 0; first < {turns}; first += {held}) {{\n{}{reading}{}}}\n",
+            "{}{call}#pragma unroll 1\nfor (u32 first = 0; first < {turns}; first += {held}) {{\n{}{reading}{barrier}{}}}\n",
             self.before,
             part.arrays(held),
             round(part.compute(&format!("{t} v = {value};\n")))

@@ -48,11 +48,9 @@ template <class G> __device__ __forceinline__ void planes(float* to, const float
     }
 }
 
-// Filters, or (if BACK) the filters of the adjoint, applied to the images of a tile. Leaves KS partial sums by output channel
-// and (image, pixel).
-template <class G> __device__ __noinline__ void conv_images(const float* x, const float* f, int first) {
+// Begins to copy the filters, which may be there long before the images are.
+template <class G> __device__ __forceinline__ void conv_filters(const float* f) {
     float* filters = (float*)shared_memory;
-    float* image = filters + G::FILTERS;
     const int vector = G::WHOLE ? 4 : 1;
     // Blocks begin at different places: all want the same filters at the same time.
     const u32 turns = (G::ROWS * G::K + vector * THREADS - 1) / (vector * THREADS), own = blockIdx.x % turns;
@@ -61,6 +59,13 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
         const u32 e = ((turn < turns ? turn : turn - turns) * THREADS + threadIdx.x) * vector;
         if (e < G::ROWS * G::K) copy_async<4 * vector>(filters + e / G::K * G::FROW + e % G::K, f + e, true);
     }
+}
+
+// Filters, or (if BACK) the filters of the adjoint, applied to the images of a tile, once the filters are on their way. Leaves KS
+// partial sums by output channel and (image, pixel), which others may read after the next barrier.
+template <class G> __device__ __noinline__ void conv_images(const float* x, int first) {
+    const float* filters = (const float*)shared_memory;
+    float* image = (float*)shared_memory + G::FILTERS;
     planes<G>(image, x, first);
     copies_done();
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -124,7 +129,6 @@ template <class G> __device__ __noinline__ void conv_images(const float* x, cons
                     #pragma unroll
                     for (int n = 0; n < G::NT; n++) *(float2*)(out + r * G::OROW + 8 * n) = make_float2(c[m][n][2 * h], c[m][n][2 * h + 1]);
             }
-    __syncthreads();
 }
 
 // The first of `large` pixels that are pixel `p` of `small` ones.
@@ -150,8 +154,17 @@ template <class G> __device__ __forceinline__ float conv_result(u32 image, u32 o
     return v;
 }
 
-// The gradient of filters over a part of the images, one for each slice of warps: output channels as rows, input channels at one
-// element of the filters as columns, pixels inside. A tile has NB of the blocks of eight columns.
+// What a tile of it reads comes nearer.
+template <class G> __device__ __forceinline__ void conv_near(const float* to, const float* x, const float* y, int part) {
+    const int first = part * G::IMAGES, many = G::IMAGES < G::N - first ? G::IMAGES : G::N - first;
+    prefetch(x + first * G::C * G::SH * G::SW, many * G::C * G::SH * G::SW);
+    prefetch(y + first * G::O * G::P, many * G::O * G::P);
+    if (G::ONTO) prefetch(to + part * G::O * G::C * G::FH * G::FW, G::O * G::C * G::FH * G::FW);
+}
+
+// The gradient of filters over a part of the images, which are shared out to slices of warps: output channels as rows, input
+// channels at one element of the filters as columns, pixels inside. A tile has NB of the blocks of eight columns. If ONTO, it is
+// added to what is there.
 template <class G> __device__ __noinline__ void conv_weight(float* to, const float* x, const float* y, int part, int across) {
     float* image = (float*)shared_memory;
     float* result = image + G::IMAGES * G::CPAD * G::PLANE;
@@ -173,42 +186,47 @@ template <class G> __device__ __noinline__ void conv_weight(float* to, const flo
         for (int j = 0; j < G::NT; j++)
             #pragma unroll
             for (int e = 0; e < 4; e++) c[i][j][e] = 0.0f;
-    if (slice < G::IMAGES) {
+    if (slice < G::SLICES) {
         int row[G::MT][2], column[G::NT];
         #pragma unroll
         for (int i = 0; i < G::MT; i++)
             #pragma unroll
-            for (int h = 0; h < 2; h++) row[i][h] = (slice * G::O + min(m0 + 16 * i + 8 * h + g, G::O - 1)) * G::YROW;
+            for (int h = 0; h < 2; h++) row[i][h] = min(m0 + 16 * i + 8 * h + g, G::O - 1) * G::YROW;
         #pragma unroll
         for (int j = 0; j < G::NT; j++) {
             const int q = min(across * G::NB + q0 + j, blocks - 1), at = q % FF;
-            column[j] = (slice * G::CPAD + q / FF * 8 + g) * G::PLANE + at / G::FW * G::GW + at % G::FW;
+            column[j] = (q / FF * 8 + g) * G::PLANE + at / G::FW * G::GW + at % G::FW;
         }
-        #pragma unroll 2
-        for (int k = t; k < G::PPAD; k += 8) {
-            const int p = min(k, G::P - 1), q = min(k + 4, G::P - 1);
-            const float* x0 = image + p / G::OW * G::STEP * G::GW + p % G::OW * G::STEP;
-            const float* x1 = image + q / G::OW * G::STEP * G::GW + q % G::OW * G::STEP;
-            u32 a[G::MT][4];
-            #pragma unroll
-            for (int m = 0; m < G::MT; m++) {
-                a[m][0] = tf32(result[row[m][0] + k]);
-                a[m][1] = tf32(result[row[m][1] + k]);
-                a[m][2] = tf32(result[row[m][0] + k + 4]);
-                a[m][3] = tf32(result[row[m][1] + k + 4]);
-            }
-            #pragma unroll
-            for (int n = 0; n < G::NT; n++) {
-                const u32 b[2] = {__float_as_uint(x0[column[n]]), __float_as_uint(x1[column[n]])};
+        #pragma unroll 1
+        for (int own = slice; own < G::IMAGES; own += G::SLICES) {
+            const float* pixels = image + own * G::CPAD * G::PLANE;
+            const float* slopes = result + own * G::O * G::YROW;
+            #pragma unroll 2
+            for (int k = t; k < G::PPAD; k += 8) {
+                const int p = min(k, G::P - 1), q = min(k + 4, G::P - 1);
+                const float* x0 = pixels + p / G::OW * G::STEP * G::GW + p % G::OW * G::STEP;
+                const float* x1 = pixels + q / G::OW * G::STEP * G::GW + q % G::OW * G::STEP;
+                u32 a[G::MT][4];
                 #pragma unroll
-                for (int m = 0; m < G::MT; m++) multiply8(c[m][n], a[m], b);
+                for (int m = 0; m < G::MT; m++) {
+                    a[m][0] = tf32(slopes[row[m][0] + k]);
+                    a[m][1] = tf32(slopes[row[m][1] + k]);
+                    a[m][2] = tf32(slopes[row[m][0] + k + 4]);
+                    a[m][3] = tf32(slopes[row[m][1] + k + 4]);
+                }
+                #pragma unroll
+                for (int n = 0; n < G::NT; n++) {
+                    const u32 b[2] = {__float_as_uint(x0[column[n]]), __float_as_uint(x1[column[n]])};
+                    #pragma unroll
+                    for (int m = 0; m < G::MT; m++) multiply8(c[m][n], a[m], b);
+                }
             }
         }
     }
     __syncthreads();
     // By slice, output channel, channel within its block, and block: neighbours there are neighbours in the result.
     float* out = (float*)shared_memory;
-    if (slice < G::IMAGES)
+    if (slice < G::SLICES)
         #pragma unroll
         for (int m = 0; m < G::MT; m++)
             #pragma unroll
@@ -216,26 +234,56 @@ template <class G> __device__ __noinline__ void conv_weight(float* to, const flo
                 #pragma unroll
                 for (int e = 0; e < 4; e++) {
                     const int r = m0 + 16 * m + e / 2 * 8 + g;
-                    if (r < G::O) out[(slice * G::O + r) * G::OROW + (2 * t + e % 2) * G::NB + q0 + n] = c[m][n][e];
+                    if (r < G::O) out[(slice * G::O + r) * G::OROW + (2 * t + e % 2) * G::PITCH + q0 + n] = c[m][n][e];
                 }
     __syncthreads();
-    // A thread keeps its column.
-    const int many = G::IMAGES < G::N - first ? G::IMAGES : G::N - first, wide = 8 * G::NB, side = wide < THREADS ? THREADS / wide : 1;
+    // All columns in the order of the result, or a thread keeps its column; it reads a few of the old sums before it writes the
+    // first.
+    if constexpr (G::NB >= G::CPAD / 8 * G::FH * G::FW) {
+        const int total = G::O * G::C * FF, turns = (total + THREADS - 1) / THREADS, few = turns < 16 ? turns : 16;
+        float* target = to + part * total;
+        #pragma unroll 1
+        for (int first = threadIdx.x; first < total; first += few * THREADS) {
+            float v[few];
+            #pragma unroll
+            for (int u = 0; u < few; u++) v[u] = G::ONTO && first + u * THREADS < total ? target[first + u * THREADS] : 0.0f;
+            #pragma unroll
+            for (int u = 0; u < few; u++) {
+                const int e = first + u * THREADS, o = e / (G::C * FF), channel = e / FF % G::C, q = channel / 8 * FF + e % FF;
+                if (e >= total) continue;
+                const float* p = out + o * G::OROW + channel % 8 * G::PITCH + q;
+                float sum = p[0];
+                #pragma unroll
+                for (int s = 1; s < G::SLICES; s++) sum += p[s * G::O * G::OROW];
+                target[e] = G::ONTO ? v[u] + sum : sum;
+            }
+        }
+        return;
+    }
+    const int wide = 8 * G::NB, side = wide < THREADS ? THREADS / wide : 1, own = (G::O + side - 1) / side, few = own < 16 ? own : 16;
     #pragma unroll 1
     for (int e = threadIdx.x; e < side * wide; e += THREADS) {
         const int column = e % wide, q = across * G::NB + column % G::NB, channel = q / FF * 8 + column / G::NB;
         if (q >= blocks || channel >= G::C) continue;
         float* target = to + (part * G::O * G::C + channel) * FF + q % FF;
-        #pragma unroll 4
-        for (int o = e / wide; o < G::O; o += side) {
-            const float* p = out + o * G::OROW + column;
-            float v = p[0];
-            if (many == G::IMAGES)
+        #pragma unroll 1
+        for (int first = e / wide; first < G::O; first += few * side) {
+            float v[few];
+            #pragma unroll
+            for (int u = 0; u < few; u++) {
+                const int o = first + u * side;
+                v[u] = G::ONTO && o < G::O ? target[o * G::C * FF] : 0.0f;
+            }
+            #pragma unroll
+            for (int u = 0; u < few; u++) {
+                const int o = first + u * side;
+                if (o >= G::O) continue;
+                const float* p = out + o * G::OROW + column / G::NB * G::PITCH + column % G::NB;
+                float sum = p[0];
                 #pragma unroll
-                for (int s = 1; s < G::IMAGES; s++) v += p[s * G::O * G::OROW];
-            else
-                for (int s = 1; s < many; s++) v += p[s * G::O * G::OROW];
-            target[o * G::C * FF] = v;
+                for (int s = 1; s < G::SLICES; s++) sum += p[s * G::O * G::OROW];
+                target[o * G::C * FF] = G::ONTO ? v[u] + sum : sum;
+            }
         }
     }
 }

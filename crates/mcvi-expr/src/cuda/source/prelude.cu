@@ -17,6 +17,13 @@ __device__ __forceinline__ int num(const u64* a, int i) { return (int)a[i]; }
 // Brings the line of an element into the second-level cache.
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p)); }
 
+// The same for a run of elements, by all threads of a block.
+template <class T> __device__ __forceinline__ void prefetch(const T* p, int count) {
+    const int line = 128 / sizeof(T);
+    #pragma unroll 1
+    for (int e = threadIdx.x * line; e < count; e += THREADS * line) prefetch(p + e);
+}
+
 // Four floats at once.
 __device__ __forceinline__ void load4(float (&x)[4], const float* p) {
     const float4 v = *(const float4*)p;

@@ -1,0 +1,82 @@
+//! Convolutions of the same images, one after the other, as a chain: a block that computed a tile of one goes on with the same
+//! images in the next, and waits for nobody in between.
+
+use super::access::Access;
+use super::conv::Convolution;
+use super::fuse::Step;
+use crate::plan::{ConvPart, Strided};
+
+/// How a convolution is cut by images, and what of it is: every tile touches its own images there, and no others.
+struct Images {
+    /// All images, and those of a tile.
+    count: (usize, usize),
+    own: Vec<Access>,
+}
+
+impl Images {
+    fn of(step: &Step, room: usize) -> Option<Images> {
+        let of = Convolution::of(&step.work).filter(|c| c.conv.part != ConvPart::Weight)?;
+        let (conv, n) = (of.conv, of.conv.x[0]);
+        let count = (n, of.images(room)?);
+        let [h, w] = of.small.unwrap_or([conv.x[2], conv.x[3]]);
+        let (x, y) = (conv.x[0] * conv.x[1] * h * w, conv.y.iter().product());
+        let (read, total) = if conv.part == ConvPart::Output { (x, y) } else { (y, x) };
+        let run = |buf, first, len, write| Access { buf, range: first..first + len, write };
+        let mut own =
+            vec![run(conv.from[0].buf, conv.from[0].first, read, false), run(conv.to.buf, conv.to.first, total, true)];
+        // Elements in any order, but image by image.
+        let by_image = |s: &Strided| {
+            let outer = s.dims.first().zip(s.strides.first());
+            let whole = s.dims.iter().product::<usize>() == total && s.strides.iter().all(|s| *s > 0);
+            s.is_contiguous() || whole && outer.is_some_and(|(d, s)| d % n == 0 && d * s.unsigned_abs() == total)
+        };
+        for e in of.epilogues {
+            if !by_image(&e.map.loads[e.load]) {
+                return None;
+            }
+            let loads = e.map.loads.iter().filter(|l| !l.is_splat() && by_image(l));
+            own.extend(loads.map(|l| run(l.place.buf, l.place.first, total, false)));
+            own.extend(e.map.stores.iter().map(|s| run(s.to.buf, s.to.first, total, true)));
+        }
+        Some(Images { count, own })
+    }
+}
+
+/// Number the chains of steps, given what must come before each.
+pub(super) fn link(steps: &mut [Step], before: &[Vec<usize>], room: usize) {
+    let images: Vec<Option<Images>> = steps.iter().map(|s| Images::of(s, room)).collect();
+    let alike = |a: usize, b: usize| match (&images[a], &images[b]) {
+        (Some(x), Some(y)) => x.count == y.count,
+        _ => false,
+    };
+    // Whether a step needs of an earlier one only the same images.
+    let same = |steps: &[Step], a: usize, b: usize| {
+        let (Some(x), Some(y)) = (&images[a], &images[b]) else { return false };
+        let pairs = steps[a].touches().iter().flat_map(|s| steps[b].touches().iter().map(move |t| (s, t)));
+        let mut conflicts = pairs.filter(|(s, t)| s.conflicts(t));
+        conflicts.all(|(s, t)| s.range == t.range && x.own.contains(s) && y.own.contains(t))
+    };
+    let mut order: Vec<usize> = (0..steps.len()).filter(|&s| images[s].is_some()).collect();
+    order.sort_by_key(|&s| (steps[s].level, steps[s].time()));
+    // The first and last level of each.
+    let mut chains: Vec<(usize, usize)> = vec![];
+    for s in order {
+        let last = before[s].iter().copied().filter(|&b| alike(b, s)).max_by_key(|&b| steps[b].level);
+        let chain = last.and_then(|b| steps[b].chain).filter(|&chain| {
+            let (first, last) = chains[chain];
+            let late = before[s].iter().filter(|&&b| steps[b].until >= first);
+            last < steps[s].level && late.into_iter().all(|&b| steps[b].chain == Some(chain) && same(steps, b, s))
+        });
+        let level = steps[s].level;
+        let chain = chain.unwrap_or_else(|| {
+            chains.push((level, level));
+            chains.len() - 1
+        });
+        chains[chain].1 = level;
+        steps[s].chain = Some(chain);
+    }
+    // What a chain of several touches, others that run meanwhile must not: a tile may be as far as its end.
+    for s in steps.iter_mut() {
+        s.during = s.chain.map_or((s.level, s.until), |c| chains[c]);
+    }
+}
