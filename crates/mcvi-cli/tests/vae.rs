@@ -334,7 +334,37 @@ fn a_training_that_is_lost_stops_and_says_where() {
     let mut args = train(text(&data), text(&run), "5", &[]);
     let rate = args.iter().position(|a| *a == "0.01").unwrap();
     args[rate] = "1e18";
-    failed(&mcvi(&args), 1, &["epoch 1, from step", "is not finite", "try"]);
+    failed(&mcvi(&args), 1, &["epoch 1, from step", "is not finite", "also at a lower rate", "try"]);
+}
+
+#[test]
+fn a_training_that_is_lost_begins_the_epoch_again_at_a_lower_rate() {
+    let dir = TempDir::new().unwrap();
+    let (data, run, plain) = (images(dir.path()), dir.path().join("run"), dir.path().join("plain"));
+    let args = |out, rate, more: &[&'static str]| {
+        let mut args = train(text(&data), out, "3", more);
+        let at = args.iter().position(|a| *a == "0.01").unwrap();
+        args[at] = rate;
+        args
+    };
+    let output = mcvi(&args(text(&run), "1e22", &["--factor", "1e-12"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.matches("begins again, at 0.000000000001 of the rate").count() == 2,
+        "{said}"
+    );
+    // As if it had begun at that rate, but that 1e22 · 1e-12 · 1e-12 is 0.01 to the last place only.
+    succeeded(&mcvi(&args(text(&plain), "0.01", &[])));
+    let bounds = |run: &Path| -> Vec<f64> {
+        let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
+        metrics.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect()
+    };
+    let (bounds, same) = (bounds(&run), bounds(&plain));
+    assert!(bounds.len() == 3 && bounds.iter().zip(&same).all(|(a, b)| (a - b).abs() < 0.01), "{bounds:?} {same:?}");
+    // It goes on at that rate.
+    let resumed = mcvi(&["vae", "train", "--resume", "--out", text(&run), "--epochs", "4", "--threads", "1"]);
+    succeeded(&resumed);
+    assert!(!String::from_utf8_lossy(&resumed.stderr).contains("begins again"));
 }
 
 #[test]

@@ -10,7 +10,11 @@ use mcvi::vae::{Checkpoint, Deep, Progress, Tick, TrainSettings, Trainer};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
+
+/// How often an epoch that cannot be finished is begun again, at a lower rate each time.
+const AGAIN: usize = 3;
 
 /// What happens in a run.
 pub enum Event<'a> {
@@ -31,7 +35,7 @@ pub enum Event<'a> {
 struct Left {
     /// Where it is the best so far.
     model: Option<Deep>,
-    checkpoint: Checkpoint,
+    checkpoint: Arc<Checkpoint>,
     times: Vec<f64>,
 }
 
@@ -148,21 +152,41 @@ impl Session {
             let writer = scope.spawn(move || receive.into_iter().try_for_each(|left| left.write(folder)));
             let trained = (|| -> Result<()> {
                 let mut said: Vec<String> = vec![];
+                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint()?), 0);
                 while !trainer.is_over() && !interrupted {
                     let (begun, progress) = (Instant::now(), trainer.progress().clone());
                     let report = trainer.epoch(|tick| {
                         let seconds = begun.elapsed().as_secs_f64();
                         observe(Event::Steps { tick, progress: &progress, epochs, seconds, times })
-                    })?;
-                    let Some(report) = report else {
-                        interrupted = true;
-                        break;
+                    });
+                    let epoch = match report {
+                        Ok(Some(report)) => report.epoch,
+                        Ok(None) => {
+                            interrupted = true;
+                            break;
+                        }
+                        Err(lost @ mcvi::Error::Fit { .. }) if again < AGAIN => {
+                            again += 1;
+                            trainer.go_back(&checkpoint)?;
+                            checkpoint = Arc::new(trainer.checkpoint()?);
+                            let factor = training.factor;
+                            let warning =
+                                format!("{lost}; the epoch begins again, at {factor} of the rate from here on");
+                            interrupted |= observe(Event::Warning(warning)).is_break();
+                            continue;
+                        }
+                        Err(error @ mcvi::Error::Fit { .. }) => {
+                            let remedy = "try a lower rate, a smaller first step size or stronger clipping. The last \
+                                          checkpoint is intact";
+                            return Err(anyhow!("{error}, also at a lower rate; {remedy}"));
+                        }
+                        Err(error) => return Err(error.into()),
                     };
-                    let epoch = report.epoch;
+                    again = 0;
                     let model = (trainer.progress().best == Some(epoch)).then(|| trainer.model());
-                    let checkpoint = trainer.checkpoint()?;
+                    checkpoint = Arc::new(trainer.checkpoint()?);
                     times.push(begun.elapsed().as_secs_f64());
-                    if send.send(Left { model, checkpoint, times: times.clone() }).is_err() {
+                    if send.send(Left { model, checkpoint: checkpoint.clone(), times: times.clone() }).is_err() {
                         // The writer has failed; what it met is the error to report.
                         break;
                     }

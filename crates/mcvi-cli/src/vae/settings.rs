@@ -70,7 +70,7 @@ pub struct Choices {
     /// Epochs without a better validation bound before the rate falls, with --decay plateau. [default: 10]
     #[arg(long, value_name = "N")]
     pub patience: Option<usize>,
-    /// The factor by which it falls then. [default: 0.5]
+    /// The factor by which it falls then, and where steps can no longer be taken. [default: 0.5]
     #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub factor: Option<f64>,
     /// Epochs without a better validation bound after which training ends. [default: 50]

@@ -34,7 +34,7 @@ pub struct TrainSettings {
     pub decay: Decay,
     /// Epochs without a better validation bound before the rate falls, with [`Decay::Plateau`].
     pub patience: usize,
-    /// The factor by which it falls then.
+    /// The factor by which it falls then, and where training goes back to a checkpoint.
     pub factor: f64,
     /// Epochs without a better validation bound after which training ends.
     pub stop: usize,

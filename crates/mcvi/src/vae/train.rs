@@ -212,14 +212,26 @@ impl Trainer {
             return Err(Error::Setting { what: "data", why });
         }
         let mut made = Trainer::new(&checkpoint.architecture, &checkpoint.settings, images, hardware)?;
-        made.training.restore(&made.approximation, &checkpoint.state)?;
+        made.restore(checkpoint)?;
+        Ok(made)
+    }
+
+    /// Go back to a checkpoint of this run, and on from there at a lower rate.
+    pub fn go_back(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.restore(checkpoint)?;
+        self.progress.lowered += 1;
+        Ok(())
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.training.restore(&self.approximation, &checkpoint.state)?;
         for (name, value) in &checkpoint.state {
             if let Some(name) = name.strip_prefix(AVERAGE) {
-                made.average.set(name, value.clone())?;
+                self.average.set(name, value.clone())?;
             }
         }
-        made.progress = checkpoint.progress.clone();
-        Ok(made)
+        self.progress = checkpoint.progress.clone();
+        Ok(())
     }
 
     /// Everything there is to go on from.
@@ -262,7 +274,7 @@ impl Trainer {
     }
 
     /// One epoch. Where the observer breaks it off nothing is reported, and what was done since the last checkpoint is
-    /// lost.
+    /// lost. Where most steps could not be taken it is an [`Error::Fit`]; see [`go_back`](Self::go_back).
     pub fn epoch(&mut self, mut observe: impl FnMut(&Tick) -> ControlFlow<()>) -> Result<Option<&EpochReport>> {
         let (epoch, steps) = (self.progress.epochs.len() + 1, self.steps());
         let order = order(self.settings.seed, epoch as u64, self.images);
@@ -312,9 +324,9 @@ impl Trainer {
     /// The learning rate of a step, counted from the first of all.
     fn rate(&self, step: usize) -> f64 {
         let TrainSettings { rate, factor, epochs, .. } = self.settings;
+        let rate = rate * factor.powi(self.progress.lowered as i32);
         match self.settings.decay {
-            Decay::None => rate,
-            Decay::Plateau => rate * factor.powi(self.progress.lowered as i32),
+            Decay::None | Decay::Plateau => rate,
             Decay::Cosine => {
                 let share = step as f64 / (epochs * self.steps()) as f64;
                 rate * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
@@ -415,11 +427,8 @@ impl Trainer {
             (Err(e), _) | (_, Err(e)) => Err(e.into()),
         };
         let place = place.ok().flatten().unwrap_or_else(|| "the gradient".to_owned());
-        let why = format!(
-            "in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite; try a lower rate, a \
-             smaller first step size or stronger clipping. The last checkpoint is intact",
-            step + 1
-        );
+        let why =
+            format!("in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite", step + 1);
         Error::Fit { why }
     }
 }
