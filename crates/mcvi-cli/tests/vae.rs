@@ -507,3 +507,40 @@ fn a_sweep_trains_many_goes_on_and_one_that_fails_stops_no_other() {
     std::fs::write(&file, "[run.a]\nlatents = 2\n").unwrap();
     failed(&sweep(&[]), 2, &["s.toml", "latents"]);
 }
+
+#[test]
+fn a_run_of_a_sweep_begins_when_the_one_it_begins_with_is_over() {
+    let dir = TempDir::new().unwrap();
+    let (data, file, out) = (images(dir.path()), dir.path().join("s.toml"), dir.path().join("runs"));
+    let all = format!("[all]\ndata = {:?}\nhidden = 8\nlatent = 2\nlayers = 1\nbatch = 10\nepochs = 2\n", text(&data));
+    let sweep = |listed: &str, more: &[&str]| {
+        std::fs::write(&file, format!("{all}{listed}")).unwrap();
+        mcvi(&[&["vae", "sweep", text(&file), "--out", text(&out)], more].concat())
+    };
+    // In the order of their names the last would be first.
+    let listed = "[run.a]\nleapfrogs = 2\nfrom = \"b\"\n[run.b]\nleapfrogs = 1\nfrom = \"c\"\n[run.c]\nleapfrogs = 0\n";
+    succeeded(&sweep(listed, &["--jobs", "3"]));
+    for (run, from) in [("a", "b"), ("b", "c")] {
+        let settings = std::fs::read_to_string(out.join(run).join("settings.toml")).unwrap();
+        let from = std::fs::canonicalize(out.join(from)).unwrap();
+        assert!(settings.contains(&format!("from = \"{}\"", from.display())), "{settings}");
+    }
+    // One alone begins with what is there.
+    let before = contents(&out.join("a"));
+    std::fs::remove_dir_all(out.join("a")).unwrap();
+    succeeded(&sweep(listed, &["--only", "a"]));
+    assert!(contents(&out.join("a")) == before);
+
+    std::fs::remove_dir_all(&out).unwrap();
+    let lost = listed.replace("leapfrogs = 0", "leapfrogs = 0\nrate = 1e18");
+    failed(
+        &sweep(&lost, &[]),
+        1,
+        &["c: fit: in epoch 1", "b: `c`, which it begins with", "a: `b`", "3 of 3 runs failed"],
+    );
+    failed(
+        &sweep(&listed.replace("leapfrogs = 0", "from = \"a\""), &[]),
+        2,
+        &["s.toml", "`a` would begin with itself"],
+    );
+}

@@ -4,6 +4,7 @@ mod curves;
 mod evaluate;
 mod folder;
 mod look;
+mod queue;
 mod report;
 mod results;
 mod session;

@@ -1,6 +1,7 @@
 //! `mcvi vae sweep`: many runs at once, each in its folder, each going on where it stopped, none stopping the others.
 
 use super::evaluate::{Evaluate, evaluate};
+use super::queue::{Ending, Queue};
 use super::session::{Event, Session};
 use super::settings::Choices;
 use super::train::{bar, show};
@@ -17,13 +18,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Options of `mcvi vae sweep`.
 #[derive(Args)]
 pub struct Options {
-    /// A file with options for all runs under [all] and a table [run.NAME] for each run.
+    /// A file with options for all runs under [all] and a table [run.NAME] for each run. One that has another's name as
+    /// `from` begins when that is over, with its weights.
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Folder for the runs, each under its name. Runs that are there go on; runs that are over stay as they are.
@@ -85,59 +85,46 @@ impl Sweep {
     }
 }
 
-/// What became of a run.
-type Ending = Result<Value>;
-
 /// Train all of them.
 pub fn run(options: &Options) -> Result<()> {
     let Sweep { all, run: mut runs } = Sweep::read(&options.file)?;
-    if let Some(name) = options.only.iter().find(|name| !runs.contains_key(*name)) {
-        let names: Vec<&str> = runs.keys().map(String::as_str).collect();
+    let names: Vec<String> = runs.keys().cloned().collect();
+    if let Some(name) = options.only.iter().find(|name| !names.contains(name)) {
         return Err(Mistake(format!("there is no run `{name}`; there are: {}", names.join(", "))).into());
     }
     if !options.only.is_empty() {
         runs.retain(|name, _| options.only.contains(name));
     }
+    let runs = runs.into_iter().map(|(name, choices)| Ok((name, choices.or(&all)?))).collect::<Result<Vec<_>>>()?;
+    let queue =
+        Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
     // Before any folder is made.
     let hardware = options.hardware()?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Mistake(format!("cannot make the folder {}: {e}", options.out.display())))?;
     let interrupts = Interrupts::new(None);
     let bars = MultiProgress::new();
-    let (next, runs): (_, Vec<(String, Choices)>) = (AtomicUsize::new(0), runs.into_iter().collect());
-    let endings: Mutex<Vec<Option<Ending>>> = Mutex::new(runs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
-        for _ in 0..usize::from(options.jobs).min(runs.len()) {
+        for _ in 0..options.jobs {
             scope.spawn(|| {
-                while let Some((i, (name, choices))) = nth(&runs, next.fetch_add(1, Ordering::Relaxed)) {
-                    if interrupts.any() {
-                        return;
-                    }
-                    let work = || {
-                        choices
-                            .or(&all)
-                            .and_then(|choices| one(options, (name, &choices), hardware, &bars, &interrupts))
+                while let Some((i, run)) = queue.next(|| interrupts.any()) {
+                    let work = || match queue.lacks(i) {
+                        Some(before) => Err(anyhow!("`{before}`, which it begins with, did not come to its end")),
+                        None => one(options, (&run.name, &run.choices), hardware, &bars, &interrupts),
                     };
                     // A run that fails, even by a mistake of ours, is its own affair.
                     let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                         .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
                     if let Err(error) = &ending {
-                        bars.suspend(|| eprintln!("mcvi: {name}: {error:#}"));
+                        bars.suspend(|| eprintln!("mcvi: {}: {error:#}", run.name));
                     }
-                    if let Ok(mut endings) = endings.lock() {
-                        endings[i] = Some(ending);
-                    }
+                    queue.ended(i, ending);
                 }
             });
         }
     });
     let _ = bars.clear();
-    let endings = endings.into_inner().map_err(|_| anyhow!("a run stopped unexpectedly"))?;
-    report(options, runs.iter().map(|(name, _)| name.as_str()).zip(endings).collect())
-}
-
-fn nth<T>(items: &[T], i: usize) -> Option<(usize, &T)> {
-    items.get(i).map(|item| (i, item))
+    report(options, queue.endings())
 }
 
 /// One run, begun or gone on with, and evaluated.
@@ -180,7 +167,7 @@ fn one(
     Ok(result)
 }
 
-fn report(options: &Options, endings: Vec<(&str, Option<Ending>)>) -> Result<()> {
+fn report(options: &Options, endings: Vec<(String, Option<Ending>)>) -> Result<()> {
     let failed = endings.iter().filter(|(_, e)| matches!(e, Some(Err(_)))).count();
     let mut text = format!("{:<24}{:>8}{:>8}{:>12}{:>12}\n", "run", "epochs", "best", "valid", "seconds");
     let mut runs = serde_json::Map::new();
@@ -203,7 +190,7 @@ fn report(options: &Options, endings: Vec<(&str, Option<Ending>)>) -> Result<()>
                 number("seconds", 0)
             ),
         };
-        runs.insert(name.to_owned(), value);
+        runs.insert(name, value);
     }
     print(&if options.json {
         json!({"runs": runs, "failed": failed}).to_string()
