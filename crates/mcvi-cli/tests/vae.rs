@@ -305,7 +305,16 @@ fn a_run_begins_with_the_weights_of_another() {
     succeeded(&begin(&joined, &["--join", "true"]));
     refused(&joined, &[], &["joined learned from the validation images", "--join"]);
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first"), "{table}");
+    assert!(table.contains("second: began with the weights of first\n"), "{table}");
+    // What it began with does not change, whatever is said later.
+    let again = ["vae", "train", "--resume", "--out", text(&second), "--from", text(&joined), "--epochs", "5"];
+    succeeded(&mcvi(&again));
+    assert!(
+        std::fs::read_to_string(second.join("settings.toml")).unwrap() == settings.replace("epochs = 3", "epochs = 5")
+    );
+    std::fs::rename(dir.path().join("moved"), &first).unwrap();
+    let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
+    assert!(table.contains("second: began with the weights of first, after 20 epochs"), "{table}");
 }
 
 #[test]

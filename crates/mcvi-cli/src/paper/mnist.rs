@@ -125,7 +125,9 @@ impl Table {
         for run in self.all() {
             if let Some(from) = &run.results.settings.from {
                 let from = from.file_name().unwrap_or(from.as_os_str()).to_string_lossy();
-                let _ = writeln!(text, "{}: began with the weights of {from}", run.name());
+                let after =
+                    run.results.epochs_before.map_or(String::new(), |epochs| format!(", after {epochs} epochs"));
+                let _ = writeln!(text, "{}: began with the weights of {from}{after}", run.name());
             }
         }
         for run in &self.others {

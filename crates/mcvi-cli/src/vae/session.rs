@@ -84,7 +84,7 @@ impl Session {
             );
             return Err(Mistake(why).into());
         }
-        let (meant, train, valid) = read(&typed.or(&saved)?)?;
+        let (mut meant, train, valid) = read(&typed.or(&saved)?)?;
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         let images = (&train, &valid, data.as_str());
@@ -92,6 +92,8 @@ impl Session {
         let trainer = match checkpoint {
             None => Trainer::with_weights(start(&meant)?, &meant.training, images, hardware)?,
             Some(mut checkpoint) => {
+                // What it began with is settled.
+                meant.from = saved.from.clone();
                 if checkpoint.architecture != meant.architecture {
                     let why = format!(
                         "the checkpoint in {} is of another architecture, {:?}, than its settings say, {:?}",

@@ -153,9 +153,9 @@ impl Trainer {
         Trainer::with_weights(Deep::new(architecture.clone(), settings.seed)?, settings, images, hardware)
     }
 
-    /// Begin with the weights a model has.
+    /// Begin with the weights a model has; what it lacks starts from the seed.
     pub fn with_weights(
-        deep: Deep,
+        mut deep: Deep,
         settings: &TrainSettings,
         (train, valid, data): (&Array, &Array, &str),
         hardware: Hardware,
@@ -171,7 +171,8 @@ impl Trainer {
         let images = architecture.count(train)?;
         settings.check(images)?;
         let observed = Observed::Fed { images, fresh: settings.fresh };
-        let approximation = architecture.approximation(deep.params.clone(), observed, settings.seed)?;
+        let approximation = architecture.approximation(deep.params, observed, settings.seed)?;
+        deep.params = approximation.params.clone();
         let mut training = Training::new(
             &approximation,
             &Settings {

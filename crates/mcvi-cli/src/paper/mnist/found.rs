@@ -19,6 +19,8 @@ pub struct Results {
     /// Epochs trained, and the one that was kept.
     pub epochs: usize,
     pub best_epoch: Option<usize>,
+    /// Epochs of the runs with whose weights it began, where that is known.
+    pub epochs_before: Option<usize>,
     /// How long training took.
     pub seconds: Option<f64>,
     /// The seed, where it does not stand in the settings.
@@ -114,8 +116,13 @@ fn run(path: &Path) -> Result<Results> {
     let settings = folder.settings()?;
     let (summary, times) = (folder.results::<Summary>(Summary::FILE)?, folder.times());
     let evaluation = folder.results::<Evaluation>(&Evaluation::file(Split::Test))?;
+    // Those it began with, one after the other, as far as they are still there.
+    let mut before =
+        std::iter::successors(settings.from.clone(), |path| RunFolder::open(path).ok()?.settings().ok()?.from);
+    let epochs_before = before.try_fold(0, |sum, path| Some(sum + RunFolder::open(&path).ok()?.times().len()));
     Ok(Results {
         seed: settings.seed,
+        epochs_before: epochs_before.filter(|epochs| *epochs > 0),
         settings,
         // Without a summary it is still training.
         epochs: summary.as_ref().map_or(times.len(), |s| s.epochs),

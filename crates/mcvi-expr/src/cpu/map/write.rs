@@ -95,7 +95,9 @@ impl<T: Float> MapJob<T> {
     fn elements(&self, draft: &mut Draft) -> bool {
         let n = self.total;
         let plain = |i: &Instruction<T>| i.muladd.is_some() || (n == 1 && !i.second);
-        if n > FEW.min(self.tile) || !draft.near || !self.code.iter().all(plain) {
+        // (What has one element is not reduced.)
+        let whole = |r: &Reduce<T>| n == FEW && (r.over == Over::All || (r.over == Over::Rows) == (self.row == n));
+        if n > FEW.min(self.tile) || !draft.near || !self.code.iter().all(plain) || !self.reduces.iter().all(whole) {
             return false;
         }
         let size = size_of::<T>();
@@ -158,17 +160,9 @@ impl<T: Float> MapJob<T> {
         true
     }
 
-    /// Write out a reduction of a few elements.
+    /// Write out a reduction of two elements.
     fn reduction(&self, r: &Reduce<T>, draft: &mut Draft, from: Places) {
-        let n = self.total;
-        let results = match r.over {
-            Over::All => 1,
-            Over::Rows => n / self.row,
-            Over::Columns => self.row,
-        };
-        if results == n {
-            (0..n).for_each(|e| draft.copy::<T>(self.lists, Loc::Memory(r.to.bytes + e * size_of::<T>()), from[e]));
-        } else if r.how == Reduction::Sum {
+        if r.how == Reduction::Sum {
             let one = draft.number::<T>(1.0);
             draft.short(self.lists.elements, Loc::Memory(r.to.bytes), [from[0], one, from[1]]);
         } else {

@@ -36,7 +36,8 @@ pub enum Term {
     Number(f64),
 }
 
-/// The operation as a·b + c, with the same result to the bit, if it is so cheap. (A negative zero changes no sum.)
+/// The operation as a·b + c, with the same result to the bit (but for the bits of a NaN), if it is so cheap. (A negative
+/// zero changes no sum.)
 pub fn as_muladd(op: MicroOp) -> Option<[Term; 3]> {
     use Term::{Arg, Number};
     Some(match op {
