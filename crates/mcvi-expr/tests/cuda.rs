@@ -381,6 +381,37 @@ fn gradients_of_filters_used_again_and_again_agree() {
 }
 
 #[test]
+fn gradients_of_filters_that_others_read_too_agree() {
+    /// Gradients of the same filters by losses of different depth.
+    fn gradients<'g>(g: &'g Graph, t: DType) -> [Expr<'g>; 3] {
+        let (f, h) = (literal(g, t, &[8, 8, 3, 3], 2), literal(g, t, &[8, 8, 3, 3], 3));
+        [1, 2, 3].map(|depth| {
+            let start = literal(g, t, &[9, 8, 6, 6], 3 + depth);
+            let x = (0..depth).fold(start, |x, _| (x.conv2d(h, 1, (1, 1)) * 0.1).tanh());
+            grad((x.conv2d(f, 1, (1, 1)) * 0.1).tanh().square().sum_all(), &[f]).unwrap()[0]
+        })
+    }
+    fn build(g: &Graph, t: DType) -> Outputs<'_> {
+        let [a, b, c] = gradients(g, t);
+        vec![("product".to_owned(), a * b), ("sum".to_owned(), a + b + c)]
+    }
+    fn part(g: &Graph, t: DType) -> Outputs<'_> {
+        let [a, b, c] = gradients(g, t);
+        let some = a.slice(0, 0..4) + b.slice(0, 0..4);
+        vec![("sum".to_owned(), g.concat(&[some, literal(g, t, &[4, 8, 3, 3], 9)], 0) + c)]
+    }
+    for build in [build, part] {
+        everywhere("filters read by others", 1e-11, 1e-4, 1e-2, build);
+        let graph = Graph::new();
+        let mut builder = graph.program();
+        for (name, e) in build(&graph, DType::F32) {
+            builder = builder.output(&name, e);
+        }
+        assert!(!builder.cuda_source("none").0.contains("ONTO = 1"));
+    }
+}
+
+#[test]
 fn views_between_resizing_and_convolutions_agree() {
     everywhere("views", 1e-12, 1e-5, 4e-3, |g, t| {
         let (x, f) = (literal(g, t, &[1, 1, 4, 4], 1), literal(g, t, &[2, 1, 3, 3], 2));

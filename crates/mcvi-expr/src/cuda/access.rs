@@ -24,12 +24,12 @@ impl Access {
     }
 }
 
-fn run(place: Place, len: usize, write: bool) -> Access {
+pub(super) fn run(place: Place, len: usize, write: bool) -> Access {
     Access { buf: place.buf, range: place.first..place.first + len, write }
 }
 
 /// The smallest run that holds all elements of a strided array.
-fn strided(s: &Strided, write: bool) -> Access {
+pub(super) fn strided(s: &Strided, write: bool) -> Access {
     spread(s.place, &s.dims, &s.strides, write)
 }
 

@@ -1,7 +1,7 @@
 //! Convolutions of the same images, one after the other, as a chain: a block that computed a tile of one goes on with the same
 //! images in the next, and waits for nobody in between.
 
-use super::access::Access;
+use super::access::{Access, run, strided};
 use super::conv::Convolution;
 use super::fuse::Step;
 use crate::plan::{ConvPart, Strided};
@@ -21,9 +21,9 @@ impl Images {
         let [h, w] = of.small.unwrap_or([conv.x[2], conv.x[3]]);
         let (x, y) = (conv.x[0] * conv.x[1] * h * w, conv.y.iter().product());
         let (read, total) = if conv.part == ConvPart::Output { (x, y) } else { (y, x) };
-        let run = |buf, first, len, write| Access { buf, range: first..first + len, write };
-        let mut own =
-            vec![run(conv.from[0].buf, conv.from[0].first, read, false), run(conv.to.buf, conv.to.first, total, true)];
+        let mut own = vec![run(conv.from[0], read, false), run(conv.to, total, true)];
+        // What tiles read of other images as well, though it be the same run of elements.
+        let mut others = vec![run(conv.from[1], conv.f.iter().product(), false)];
         // Elements in any order, but image by image.
         let by_image = |s: &Strided| {
             let outer = s.dims.first().zip(s.strides.first());
@@ -34,10 +34,15 @@ impl Images {
             if !by_image(&e.map.loads[e.load]) {
                 return None;
             }
-            let loads = e.map.loads.iter().filter(|l| !l.is_splat() && by_image(l));
-            own.extend(loads.map(|l| run(l.place.buf, l.place.first, total, false)));
-            own.extend(e.map.stores.iter().map(|s| run(s.to.buf, s.to.first, total, true)));
+            for load in &e.map.loads {
+                match by_image(load) {
+                    true => own.push(run(load.place, total, false)),
+                    false => others.push(strided(load, false)),
+                }
+            }
+            own.extend(e.map.stores.iter().map(|s| run(s.to, total, true)));
         }
+        own.retain(|access| !others.contains(access));
         Some(Images { count, own })
     }
 }

@@ -100,7 +100,7 @@ impl Gpu {
         self.context.attribute(most).map_or(0, |n| (n.max(0) as usize).saturating_sub(4096))
     }
 
-    /// Refuse what kernels cannot count: convolutions number their elements by 32 bits.
+    /// Refuse what kernels cannot count: convolutions number their elements by 32 bits, and levels have 19.
     pub fn refuse(&self, plan: &Plan) -> Result<()> {
         let large = |k: &Kernel| {
             let Kernel::Conv(c) = k else { return false };
@@ -109,6 +109,11 @@ impl Gpu {
         };
         if plan.kernels.iter().any(large) {
             let why = "a convolution has arrays of 2^31 elements or more; use smaller batches, or the CPU".to_owned();
+            return Err(Error::Device { device: self.name.clone(), why });
+        }
+        // A level's number has 19 bits (`schedule.rs`); a kernel can become two steps.
+        if plan.kernels.len() >= 1 << 18 {
+            let why = format!("a program of {} kernels is too long; run a shorter one in a loop", plan.kernels.len());
             return Err(Error::Device { device: self.name.clone(), why });
         }
         Ok(())

@@ -117,9 +117,15 @@ pub(super) struct Step {
 pub(super) fn steps(plan: &Plan) -> Vec<Step> {
     let fixed: HashSet<u32> = plan.slots.iter().chain(&plan.outputs).map(|s| s.place.buf.0).collect();
     let mut steps = Steps { steps: vec![], of: HashMap::new(), clock: 0 };
-    // How many kernels read a buffer.
+    // How often a buffer is read. A map may become several steps, each of which reads it.
     let mut read: HashMap<u32, usize> = HashMap::new();
-    for touch in plan.kernels.iter().flat_map(access::of_kernel).filter(|t| !t.write) {
+    let reads = plan.kernels.iter().flat_map(|kernel| match kernel {
+        Kernel::Map(map) => {
+            parts(map).into_iter().flat_map(passes).flat_map(|m| access::of_kernel(&Kernel::Map(m))).collect()
+        }
+        other => access::of_kernel(other),
+    });
+    for touch in reads.filter(|t| !t.write) {
         *read.entry(touch.buf.0).or_default() += 1;
     }
     for kernel in &plan.kernels {

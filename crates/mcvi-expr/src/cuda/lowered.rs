@@ -79,7 +79,7 @@ pub(super) fn lower(
     let (mut tasks, mut externals, mut at) = (vec![], vec![], tables);
     let mut checks = false;
     // Products come last: their tiles are cut to fit beside the rest of their level.
-    let levels = shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
+    let levels = shaped.steps.iter().map(|s| s.level.max(s.until) + 1).max().unwrap_or(0);
     let (mut others, mut aside) = (vec![vec![]; levels], vec![0; levels]);
     let (products, rest): (Vec<&Step>, Vec<&Step>) =
         shaped.steps.iter().partition(|s| matches!(s.work, Work::Product { .. }));

@@ -18,7 +18,7 @@ struct Gradient {
 
 impl Steps {
     /// Add a gradient of filters to a sum of two: it is added to the partial sums of the earlier of these, so that two of them can
-    /// be computed at a time, and all are combined in the end. `once` says whether what is at a place is read by one kernel only.
+    /// be computed at a time, and all are combined in the end. `once` says whether what is at a place is read by one step only.
     pub(super) fn gather(&mut self, map: &Map, once: impl Fn(Place) -> bool) -> bool {
         let Some([left, right]) = sum(map).filter(|loads| loads.iter().all(|&l| once(l))) else { return false };
         let found = [(left, right), (right, left)].into_iter().find_map(|(pair, single)| {
@@ -52,7 +52,9 @@ impl Steps {
         let add = self.writer(place)?;
         let Work::Plan(Kernel::Map(map)) = &self.steps[add].work else { return None };
         let [left, right] = sum(map).filter(|_| map.stores[0].to == place)?;
-        Some((add, [self.gradient(left)?, self.gradient(right)?]))
+        let both = [self.gradient(left)?, self.gradient(right)?];
+        // All of them, not the first part of an array that has others.
+        both.iter().all(|g| g.len == map.total).then_some((add, both))
     }
 
     /// The last step that writes at a place.

@@ -158,7 +158,7 @@ struct Launch {
     u32 begin, end;
     // Place of the first failure: iteration + 1 (0: none), operation, index, length.
     u32* failure;
-    // One counter for each level: how many blocks have completed it.
+    // One counter for each level: it grows by WHOLE with every step that has completed it.
     u32* done;
     // For profiles: when each level was begun and completed, in nanoseconds; else null.
     u64* times;
