@@ -384,7 +384,7 @@ impl Executor {
     }
 
     /// Nanoseconds from the start of each level to the start of the next, with what it computes: the median of some
-    /// steps, which leave no trace in the states.
+    /// steps, which leave no trace in the states. A level of a chain of convolutions begins when its fastest block does.
     pub fn profile(&mut self, plan: &Plan, seed: u64, step: u64, steps: usize) -> Result<Vec<(String, f64)>> {
         self.walk = None;
         self.prepare(plan, &[], &[], 1)?;
@@ -396,8 +396,13 @@ impl Executor {
         let mut names = vec![];
         let levels = self.shaped.steps.iter().map(|s| s.level + 1).max().unwrap_or(0);
         for level in 0..levels {
-            let of = self.shaped.steps.iter().filter(|s| s.level == level);
-            names.push(of.map(|s| lowered::describe(&s.work)).collect::<Vec<_>>().join(" | "));
+            // A level that has nothing for the device is not timed.
+            let here =
+                |s: &&fuse::Step| s.level == level && !matches!(s.work, fuse::Work::Plan(Kernel::External { .. }));
+            let of: Vec<String> = self.shaped.steps.iter().filter(here).map(|s| lowered::describe(&s.work)).collect();
+            if !of.is_empty() {
+                names.push(of.join(" | "));
+            }
         }
         // Levels that only keep states come first and have no name.
         let unnamed = rows.len().saturating_sub(names.len());
