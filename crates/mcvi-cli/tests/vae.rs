@@ -315,6 +315,11 @@ fn a_run_begins_with_the_weights_of_another() {
     std::fs::rename(dir.path().join("moved"), &first).unwrap();
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
     assert!(table.contains("second: began with the weights of first, after 20 epochs"), "{table}");
+    // Made again, and from the one that had begun with it.
+    std::fs::remove_dir_all(&first).unwrap();
+    succeeded(&begin(&first, &["--from", text(&second), "--leapfrogs", "0"]));
+    let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
+    assert!(table.contains("second: began with the weights of first\n"), "{table}");
 }
 
 #[test]

@@ -173,14 +173,12 @@ impl Session {
                             checkpoint = Arc::new(trainer.checkpoint()?);
                             let factor = training.factor;
                             let warning =
-                                format!("{lost}; the epoch begins again, at {factor} of the rate from here on");
+                                format!("{lost}. The epoch begins again, at {factor} of the rate from here on");
                             interrupted |= observe(Event::Warning(warning)).is_break();
                             continue;
                         }
-                        Err(error @ mcvi::Error::Fit { .. }) => {
-                            let remedy = "try a lower rate, a smaller first step size or stronger clipping. The last \
-                                          checkpoint is intact";
-                            return Err(anyhow!("{error}, also at a lower rate; {remedy}"));
+                        Err(lost @ mcvi::Error::Fit { .. }) => {
+                            return Err(anyhow!("{lost} (also at a lower rate). The last checkpoint is intact"));
                         }
                         Err(error) => return Err(error.into()),
                     };

@@ -428,8 +428,11 @@ impl Trainer {
             (Err(e), _) | (_, Err(e)) => Err(e.into()),
         };
         let place = place.ok().flatten().unwrap_or_else(|| "the gradient".to_owned());
-        let why =
-            format!("in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite", step + 1);
+        let why = format!(
+            "in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite; try a lower rate, a \
+             smaller first step size or stronger clipping",
+            step + 1
+        );
         Error::Fit { why }
     }
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Binarized MNIST's test images.
 pub const TEST_IMAGES: usize = 10_000;
+/// More runs than anyone begins one with the other.
+const MOST_BEFORE: usize = 100;
 
 /// The results of a run in one file, `NAME.json`. Only the settings and the number of epochs are needed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -116,13 +118,9 @@ fn run(path: &Path) -> Result<Results> {
     let settings = folder.settings()?;
     let (summary, times) = (folder.results::<Summary>(Summary::FILE)?, folder.times());
     let evaluation = folder.results::<Evaluation>(&Evaluation::file(Split::Test))?;
-    // Those it began with, one after the other, as far as they are still there.
-    let mut before =
-        std::iter::successors(settings.from.clone(), |path| RunFolder::open(path).ok()?.settings().ok()?.from);
-    let epochs_before = before.try_fold(0, |sum, path| Some(sum + RunFolder::open(&path).ok()?.times().len()));
     Ok(Results {
         seed: settings.seed,
-        epochs_before: epochs_before.filter(|epochs| *epochs > 0),
+        epochs_before: settings.from.as_deref().and_then(|from| epochs_until(from, MOST_BEFORE)),
         settings,
         // Without a summary it is still training.
         epochs: summary.as_ref().map_or(times.len(), |s| s.epochs),
@@ -135,6 +133,17 @@ fn run(path: &Path) -> Result<Results> {
         log_p: evaluation.as_ref().map(|e| e.log_p),
         commit: None,
     })
+}
+
+/// Epochs of a run and of those before it; unknown where one of them is gone, or there are more than so many. (Folders can be
+/// made again, so that each of two runs says that it began with the other.)
+fn epochs_until(run: &Path, most: usize) -> Option<usize> {
+    let (folder, most) = (RunFolder::open(run).ok()?, most.checked_sub(1)?);
+    let before = match folder.settings().ok()?.from {
+        Some(from) => epochs_until(&from, most)?,
+        None => 0,
+    };
+    Some(folder.times().len() + before)
 }
 
 fn file(path: &Path) -> Result<Results> {
