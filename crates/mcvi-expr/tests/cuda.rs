@@ -412,6 +412,17 @@ fn gradients_of_filters_that_others_read_too_agree() {
 }
 
 #[test]
+fn convolutions_that_read_other_images_wait_for_them() {
+    // As many images as channels: images in the place of channels are the same run of memory.
+    everywhere("other images", 1e-11, 1e-4, 1e-2, |g, t| {
+        let f = |seed| literal(g, t, &[40, 40, 3, 3], seed);
+        let x = (literal(g, t, &[40, 40, 6, 6], 1).conv2d(f(2), 1, (1, 1)) * 0.1).tanh();
+        let turned = x.conv2d(f(3), 1, (1, 1)) + x.permute(&[1, 0, 2, 3]);
+        vec![("turned".to_owned(), turned), ("filtered by itself".to_owned(), x.conv2d(x, 1, (2, 2)))]
+    });
+}
+
+#[test]
 fn views_between_resizing_and_convolutions_agree() {
     everywhere("views", 1e-12, 1e-5, 4e-3, |g, t| {
         let (x, f) = (literal(g, t, &[1, 1, 4, 4], 1), literal(g, t, &[2, 1, 3, 3], 2));
