@@ -6,10 +6,11 @@ mod rows;
 use crate::mistake::Mistake;
 use crate::number::fixed;
 use crate::output::print;
-use crate::vae::{Estimate, beyond, duration};
+use crate::vae::{Estimate, beyond, duration, learned_momentum};
 use anyhow::Result;
 use clap::Args;
 use found::{Found, TEST_IMAGES};
+use mcvi::vae::Architecture;
 use rows::{QUOTED, ROWS, Row};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -114,10 +115,13 @@ impl Table {
         more.sort_unstable();
         more.dedup();
         if !more.is_empty() {
-            let _ = writeln!(text, "+ goes beyond the paper's r(v|x, z) and q(v′):");
+            let _ = writeln!(text, "+ goes beyond the paper's chain:");
             more.iter().for_each(|more| {
                 let _ = writeln!(text, "  {more}");
             });
+        }
+        if self.all().any(|run| mark(&run.architecture) == '~') {
+            let _ = writeln!(text, "~ q(v′|x, z₀) is a network of image and position; the paper does not say");
         }
         if self.all().any(Found::joined) {
             let _ = writeln!(text, "* learned from the validation images too");
@@ -214,6 +218,15 @@ fn run_json(run: &Found) -> Value {
     value
 }
 
+/// What a chain has that the paper's has not (+), or that the paper does not speak of (~).
+fn mark(architecture: &Architecture) -> char {
+    match architecture {
+        a if !beyond(a).is_empty() => '+',
+        a if learned_momentum(a) => '~',
+        _ => ' ',
+    }
+}
+
 /// The paper's numbers have two places.
 fn round(x: f64) -> f64 {
     (x * 100.0).round() / 100.0
@@ -233,10 +246,9 @@ fn cells(run: &Found) -> [String; 7] {
         Some(best) => format!("{best}/{}", results.epochs),
         None => results.epochs.to_string(),
     };
-    let beyond = if beyond(&run.architecture).is_empty() { " " } else { "+" };
     let joined = if run.joined() { "*" } else { " " };
     [
-        format!(" {joined}{beyond} {}", run.name()),
+        format!(" {joined}{} {}", mark(&run.architecture), run.name()),
         shown(results.bound),
         shown(results.log_p),
         run.gap().map_or("—".to_owned(), |gap| fixed(gap, 2)),

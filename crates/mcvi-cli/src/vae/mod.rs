@@ -13,7 +13,7 @@ mod sweep;
 mod train;
 
 pub use folder::{RunFolder, read_json};
-pub use results::{Estimate, Evaluation, Summary, beyond, duration};
+pub use results::{Estimate, Evaluation, Summary, beyond, duration, learned_momentum};
 pub use settings::Choices;
 
 use anyhow::Result;

@@ -2,7 +2,7 @@
 
 use crate::number::{fixed, with_error};
 use crate::report::Table;
-use crate::vae::results::{Evaluation, beyond, duration};
+use crate::vae::results::{Evaluation, beyond, duration, learned_momentum};
 use crate::vae::settings::{Binary, Meant};
 use mcvi::data::Split;
 use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogProfile, Momentum};
@@ -40,7 +40,7 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
     let momenta = |kind| match kind {
         Momentum::Constant => "one Gaussian".to_owned(),
         Momentum::Network => "a network of x and z".to_owned(),
-        Momentum::Gradient => "a network of x, z and ∇log p(x, z)".to_owned(),
+        Momentum::Gradient => "a network of x and z, the mean also linear in ∇log p(x, z)".to_owned(),
     };
     let decay = match t.decay {
         Decay::None => "held".to_owned(),
@@ -58,7 +58,11 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
     if a.leapfrogs > 0 {
         let steps = format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"));
         let more = beyond(a);
-        let paper = if more.is_empty() { "as in the paper".to_owned() } else { format!("no: {}", more.join("; ")) };
+        let paper = match &more[..] {
+            [] if learned_momentum(a) => "as in the paper, which does not say what q(v′) is".to_owned(),
+            [] => "as in the paper".to_owned(),
+            more => format!("no: {}", more.join("; ")),
+        };
         facts.extend([
             ("Chain", steps),
             ("First momentum q(v′|x, z₀)", momenta(a.momentum)),
