@@ -322,6 +322,50 @@ fn a_run_begins_with_the_weights_of_another() {
     assert!(table.contains("second: began with the weights of first\n"), "{table}");
 }
 
+/// A driver that has no GPU behind it (driver.c), in a folder of its own.
+#[cfg(target_os = "linux")]
+fn driver(dir: &Path) -> PathBuf {
+    let folder = dir.join("driver");
+    std::fs::create_dir(&folder).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("driver.c");
+    let library = folder.join("libcuda.so.1");
+    // The linker that built this test.
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    std::fs::copy(&library, folder.join("libnvrtc.so.13")).unwrap();
+    folder
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_gpu_that_is_lost_or_full_loses_nothing() {
+    let dir = TempDir::new().unwrap();
+    let (data, whole, run) = (images(dir.path()), dir.path().join("whole"), dir.path().join("run"));
+    let driver = driver(dir.path());
+    let on_gpu = |limit: (&str, &str), args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcvi"));
+        command.args(args).args(["--device", "cuda"]).env("LD_LIBRARY_PATH", &driver).env("MCVI_NVRTC", &driver);
+        command.env("MCVI_CACHE", "").env(limit.0, limit.1).output().unwrap()
+    };
+    let lost = ["the CUDA driver says: unspecified launch failure", "the GPU was lost"];
+    let more = ["--decay", "none"];
+    succeeded(&mcvi(&train(text(&data), text(&whole), "4", &more)));
+    succeeded(&mcvi(&train(text(&data), text(&run), "2", &more)));
+    let before = contents(&run);
+    let again = train(text(&data), text(&run), "4", &["--decay", "none", "--resume"]);
+    failed(&on_gpu(("MCVI_FAKE_LAUNCHES", "0"), &again), 1, &[&lost[..], &["intact", "--resume"]].concat());
+    assert!(contents(&run)[..3] == before[..3]);
+    failed(&on_gpu(("MCVI_FAKE_LAUNCHES", "0"), &["vae", "evaluate", text(&run)]), 1, &lost);
+    assert!(!run.join("evaluation-test.json").exists());
+    succeeded(&mcvi(&again));
+    assert!(contents(&run) == contents(&whole));
+
+    let full = dir.path().join("full");
+    let begin = train(text(&data), text(&full), "4", &[]);
+    failed(&on_gpu(("MCVI_FAKE_MEMORY", "20000"), &begin), 1, &["cuda:0", "bytes"]);
+    assert!(!full.exists());
+}
+
 #[test]
 fn a_full_disk_loses_nothing() {
     let dir = TempDir::new().unwrap();

@@ -154,7 +154,8 @@ impl Session {
             let writer = scope.spawn(move || receive.into_iter().try_for_each(|left| left.write(folder)));
             let trained = (|| -> Result<()> {
                 let mut said: Vec<String> = vec![];
-                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint()?), 0);
+                let stopped = |e: mcvi::Error| anyhow!("{e}. What was saved is intact: go on with --resume");
+                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint().map_err(stopped)?), 0);
                 while !trainer.is_over() && !interrupted {
                     let (begun, progress) = (Instant::now(), trainer.progress().clone());
                     let report = trainer.epoch(|tick| {
@@ -169,8 +170,8 @@ impl Session {
                         }
                         Err(lost @ mcvi::Error::Fit { .. }) if again < AGAIN => {
                             again += 1;
-                            trainer.go_back(&checkpoint)?;
-                            checkpoint = Arc::new(trainer.checkpoint()?);
+                            trainer.go_back(&checkpoint).map_err(stopped)?;
+                            checkpoint = Arc::new(trainer.checkpoint().map_err(stopped)?);
                             let factor = training.factor;
                             let warning =
                                 format!("{lost}. The epoch begins again, at {factor} of the rate from here on");
@@ -180,11 +181,11 @@ impl Session {
                         Err(lost @ mcvi::Error::Fit { .. }) => {
                             return Err(anyhow!("{lost} (also at a lower rate). The last checkpoint is intact"));
                         }
-                        Err(error) => return Err(error.into()),
+                        Err(error) => return Err(stopped(error)),
                     };
                     again = 0;
                     let model = (trainer.progress().best == Some(epoch)).then(|| trainer.model());
-                    checkpoint = Arc::new(trainer.checkpoint()?);
+                    checkpoint = Arc::new(trainer.checkpoint().map_err(stopped)?);
                     times.push(begun.elapsed().as_secs_f64());
                     if send.send(Left { model, checkpoint: checkpoint.clone(), times: times.clone() }).is_err() {
                         // The writer has failed; what it met is the error to report.

@@ -48,7 +48,7 @@ pub struct Choices {
     /// The same for the inverse model of the last momentum. [default: network, as in the paper]
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub inverse: Option<Momentum>,
-    /// The step size to begin with. [default: 0.1]
+    /// The step size to begin with; with --from, a chain that is there keeps its own. [default: 0.1]
     #[arg(long, value_name = "EPS", value_parser = finite, allow_negative_numbers = true)]
     pub first_step: Option<f64>,
     /// Most epochs. [default: 100]

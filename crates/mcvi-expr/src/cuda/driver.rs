@@ -226,9 +226,7 @@ fn words(e: DriverError) -> String {
         | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
         | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
         | CUresult::CUDA_ERROR_LAUNCH_FAILED
-        | CUresult::CUDA_ERROR_UNKNOWN => {
-            "; the GPU was lost to this process, whose results there are gone: start again"
-        }
+        | CUresult::CUDA_ERROR_UNKNOWN => "; the GPU was lost to this process, and what was on it is gone",
         _ => "",
     };
     format!("the CUDA driver says: {said}{meaning}")
