@@ -23,3 +23,8 @@ pub fn fixed(x: f64, places: usize) -> String {
     let text = if x.abs() < 1e6 { format!("{x:.places$}") } else { format!("{x:.0e}") };
     text.replace('-', "−")
 }
+
+/// So many of something: "1 epoch", "2 epochs".
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

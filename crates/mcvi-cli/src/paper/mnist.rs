@@ -4,7 +4,7 @@ mod found;
 mod rows;
 
 use crate::mistake::Mistake;
-use crate::number::fixed;
+use crate::number::{counted, fixed};
 use crate::output::print;
 use crate::vae::{Estimate, beyond, duration, learned_momentum};
 use anyhow::Result;
@@ -129,8 +129,8 @@ impl Table {
         for run in self.all() {
             if let Some(from) = &run.results.settings.from {
                 let from = from.file_name().unwrap_or(from.as_os_str()).to_string_lossy();
-                let after =
-                    run.results.epochs_before.map_or(String::new(), |epochs| format!(", after {epochs} epochs"));
+                let before = run.results.epochs_before;
+                let after = before.map_or(String::new(), |epochs| format!(", after {}", counted(epochs, "epoch")));
                 let _ = writeln!(text, "{}: began with the weights of {from}{after}", run.name());
             }
         }

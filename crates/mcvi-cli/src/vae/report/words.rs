@@ -1,6 +1,6 @@
 //! Settings and results in words.
 
-use crate::number::{fixed, with_error};
+use crate::number::{counted, fixed, with_error};
 use crate::report::Table;
 use crate::vae::results::{Evaluation, beyond, duration, learned_momentum};
 use crate::vae::settings::{Binary, Meant};
@@ -147,10 +147,6 @@ pub fn leapfrogs(profile: &LeapfrogProfile) -> Table {
         [s.leapfrogs.to_string()].into_iter().chain(numbers).collect()
     });
     Table { columns, rows: [start].into_iter().chain(rows).collect() }
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A whole number with its thousands apart.
