@@ -1,5 +1,6 @@
-// A CUDA driver and NVRTC in one library, without a GPU: memory is the host's, and kernels compute nothing. After MCVI_FAKE_LAUNCHES
-// launches every call fails, as it does where a GPU has fallen off its bus; MCVI_FAKE_MEMORY is how many bytes there are.
+// A CUDA driver and NVRTC in one library, without a GPU: memory is the host's, and kernels compute nothing. After
+// MCVI_FAKE_LAUNCHES launches whatever waits for the GPU or uses its memory fails, as it does where one has fallen off its
+// bus; MCVI_FAKE_MEMORY is how many bytes it gives away, all in all.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@ static long most(const char *name) {
 }
 
 static long launches, taken;
-static Result state(void) { return __atomic_load_n(&launches, __ATOMIC_SEQ_CST) > most("MCVI_FAKE_LAUNCHES") ? LOST : OK; }
+static Result state(void) {
+    return __atomic_load_n(&launches, __ATOMIC_SEQ_CST) > most("MCVI_FAKE_LAUNCHES") ? LOST : OK;
+}
 
 Result cuInit(unsigned flags) { return OK; }
 Result cuDriverGetVersion(int *version) { *version = 13000; return OK; }

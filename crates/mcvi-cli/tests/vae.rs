@@ -353,7 +353,7 @@ fn a_gpu_that_is_lost_or_full_loses_nothing() {
     succeeded(&mcvi(&train(text(&data), text(&run), "2", &more)));
     let before = contents(&run);
     let again = train(text(&data), text(&run), "4", &["--decay", "none", "--resume"]);
-    failed(&on_gpu(("MCVI_FAKE_LAUNCHES", "0"), &again), 1, &[&lost[..], &["intact", "--resume"]].concat());
+    failed(&on_gpu(("MCVI_FAKE_LAUNCHES", "0"), &again), 1, &[&lost[..], &["intact", "resumed"]].concat());
     assert!(contents(&run)[..3] == before[..3]);
     failed(&on_gpu(("MCVI_FAKE_LAUNCHES", "0"), &["vae", "evaluate", text(&run)]), 1, &lost);
     assert!(!run.join("evaluation-test.json").exists());

@@ -240,7 +240,7 @@ fn table_1_shows_the_runs_there_are() {
     assert!(joined.is_some() && joined < beyond, "joined ones before them\n{table}");
     for part in [
         "Missing: 12 of 13 rows",
-        "r(v|x, z) has a mean also linear in ∇log p(x, z)",
+        "r(v|x, z) also sees ∇log p(x, z)",
         "wide: --decoder dense --inference network --leapfrogs 4 --hidden 500",
         "l2: trained on other images than binarized MNIST",
         "l0: not evaluated yet: mcvi vae evaluate",

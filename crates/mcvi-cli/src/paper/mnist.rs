@@ -9,7 +9,7 @@ use crate::output::print;
 use crate::vae::{Estimate, beyond, duration, learned_momentum};
 use anyhow::Result;
 use clap::Args;
-use found::{Found, TEST_IMAGES};
+use found::{Found, SAMPLES, TEST_IMAGES};
 use mcvi::vae::Architecture;
 use rows::{QUOTED, ROWS, Row};
 use serde_json::{Value, json};
@@ -148,6 +148,12 @@ impl Table {
                     let _ =
                         writeln!(text, "{}: not evaluated yet: mcvi vae evaluate {}", run.name(), run.path.display());
                 }
+            }
+        }
+        for run in self.all() {
+            if let Some(n) = run.results.samples.filter(|n| *n < SAMPLES) {
+                let samples = counted(n, "sample");
+                let _ = writeln!(text, "{}: evaluated with {samples} an image, not {SAMPLES}", run.name());
             }
         }
         let missing: Vec<&Row> =

@@ -64,20 +64,20 @@ impl Summary {
     pub const FILE: &'static str = "summary.json";
 }
 
-/// How a model's chain goes beyond the paper's, whose r(v|x, z) is a network of the image and the position. Empty where it
-/// does not; a model without leapfrogs has no momenta.
+/// How a model's chain goes beyond the paper's, whose r(v|x, z) is a network of the image and the position. Empty where
+/// it does not; a model without leapfrogs has no momenta.
 pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
     let mut more = vec![];
     if architecture.leapfrogs > 0 {
         match (architecture.momentum, architecture.inference) {
             (Momentum::Constant, _) | (Momentum::Network, Inference::Network) => {}
-            (Momentum::Network, Inference::None) => more.push("q(v′|x, z₀) is a network, where there is to be none"),
-            (Momentum::Gradient, _) => more.push("q(v′|x, z₀) is a network, its mean also linear in ∇log p(x, z)"),
+            (Momentum::Network, Inference::None) => more.push("q(v′|x, z₀) is a network beside no inference network"),
+            (Momentum::Gradient, _) => more.push("q(v′|x, z₀) is a network that also sees ∇log p(x, z)"),
         }
         match architecture.inverse {
             Momentum::Constant => more.push("r(v) is one Gaussian"),
             Momentum::Network => {}
-            Momentum::Gradient => more.push("r(v|x, z) has a mean also linear in ∇log p(x, z)"),
+            Momentum::Gradient => more.push("r(v|x, z) also sees ∇log p(x, z)"),
         }
     }
     more

@@ -3,7 +3,7 @@
 use super::folder::RunFolder;
 use super::settings::{Choices, Meant};
 use crate::mistake::{Mistake, mistaken};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split};
 use mcvi::vae::{Checkpoint, Deep, Progress, Tick, TrainSettings, Trainer};
@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// How often an epoch that cannot be finished is begun again, at a lower rate each time.
 const AGAIN: usize = 3;
+
+/// What is said where an error ends a run.
+const STOPPED: &str = "training stopped, and can be resumed: what was saved is intact";
 
 /// What happens in a run.
 pub enum Event<'a> {
@@ -154,8 +157,7 @@ impl Session {
             let writer = scope.spawn(move || receive.into_iter().try_for_each(|left| left.write(folder)));
             let trained = (|| -> Result<()> {
                 let mut said: Vec<String> = vec![];
-                let stopped = |e: mcvi::Error| anyhow!("{e}. What was saved is intact: go on with --resume");
-                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint().map_err(stopped)?), 0);
+                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint().context(STOPPED)?), 0);
                 while !trainer.is_over() && !interrupted {
                     let (begun, progress) = (Instant::now(), trainer.progress().clone());
                     let report = trainer.epoch(|tick| {
@@ -170,8 +172,8 @@ impl Session {
                         }
                         Err(lost @ mcvi::Error::Fit { .. }) if again < AGAIN => {
                             again += 1;
-                            trainer.go_back(&checkpoint).map_err(stopped)?;
-                            checkpoint = Arc::new(trainer.checkpoint().map_err(stopped)?);
+                            trainer.go_back(&checkpoint).context(STOPPED)?;
+                            checkpoint = Arc::new(trainer.checkpoint().context(STOPPED)?);
                             let factor = training.factor;
                             let warning =
                                 format!("{lost}. The epoch begins again, at {factor} of the rate from here on");
@@ -181,11 +183,11 @@ impl Session {
                         Err(lost @ mcvi::Error::Fit { .. }) => {
                             return Err(anyhow!("{lost} (also at a lower rate). The last checkpoint is intact"));
                         }
-                        Err(error) => return Err(stopped(error)),
+                        Err(error) => return Err(error).context(STOPPED),
                     };
                     again = 0;
                     let model = (trainer.progress().best == Some(epoch)).then(|| trainer.model());
-                    checkpoint = Arc::new(trainer.checkpoint().map_err(stopped)?);
+                    checkpoint = Arc::new(trainer.checkpoint().context(STOPPED)?);
                     times.push(begun.elapsed().as_secs_f64());
                     if send.send(Left { model, checkpoint: checkpoint.clone(), times: times.clone() }).is_err() {
                         // The writer has failed; what it met is the error to report.

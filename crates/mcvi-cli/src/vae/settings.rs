@@ -41,8 +41,8 @@ pub struct Choices {
     /// Hamiltonian steps. [default: 1]
     #[arg(long, value_name = "T")]
     pub steps: Option<usize>,
-    /// What the first momentum's distribution depends on: constant, network (image and position), or gradient (these,
-    /// and its mean on ∇log p linearly). [default: constant]
+    /// What the first momentum's distribution depends on: constant, network (image and position), or gradient (these
+    /// and ∇log p). [default: constant]
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub momentum: Option<Momentum>,
     /// The same for the inverse model of the last momentum. [default: network, as in the paper]

@@ -109,16 +109,14 @@ impl Gaussian {
             return Ok((scope.fixed("bias", d, || mean.clone()), Factor::Diagonal(log_sd)));
         }
         let start = &given.units;
-        let beside = self.mean.beside(scope, given, scale)?;
-        let whole = |mean: Expr<'g>| beside.map_or(mean, |more| mean + more);
         let log_sd = |log: Vec<f64>| scope.param("log_sd", d, || Initial::new(log));
         match self.covariance {
             Covariance::Diagonal => {
-                let mean = whole(self.mean.predict(scope, given, center, scale)?);
+                let mean = self.mean.predict(scope, given, center, scale)?;
                 Ok((mean, Factor::Diagonal(log_sd(start.conditional.iter().map(|s| s.ln()).collect()))))
             }
             Covariance::Full => {
-                let mean = whole(self.mean.predict(scope, given, center, scale)?);
+                let mean = self.mean.predict(scope, given, center, scale)?;
                 let diagonal: Vec<f64> = (0..d).map(|i| start.factor[i * d + i]).collect();
                 let log_sd = log_sd(diagonal.iter().map(|s| s.ln()).collect());
                 let rates = diagonal.iter().flat_map(|s| vec![*s; d]).collect();
@@ -140,7 +138,7 @@ impl Gaussian {
                     &[scale.as_slice(), &vec![1.0; d]].concat(),
                 )?;
                 let axis = both.shape().rank() - 1;
-                Ok((whole(both.slice(axis, 0..d)), Factor::Diagonal(both.slice(axis, d..2 * d))))
+                Ok((both.slice(axis, 0..d), Factor::Diagonal(both.slice(axis, d..2 * d))))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! How a density's parameters follow from where the chain is: a constant, a linear function, a network.
 
-use super::{Given, Point};
+use super::Given;
 use crate::error::{Error, Result};
 use crate::network::{Dense, Network};
 use crate::scope::{Initial, Scope};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Inputs {
     /// The position z.
     pub position: bool,
-    /// The gradient ∇log p(x, z). Only what is linear follows it: see [`Predictor::Network`].
+    /// The gradient ∇log p(x, z).
     pub gradient: bool,
     /// The observation x.
     pub data: bool,
@@ -36,8 +36,7 @@ pub enum Predictor {
     Constant,
     /// Linear with an intercept.
     Linear(Inputs),
-    /// A network of the position and the observation. Where the gradient is asked for too, the mean has a term linear in it
-    /// besides: it follows the last half step of a momentum however large the gradient is, as no network's outputs do.
+    /// A network.
     Network {
         /// What it sees.
         inputs: Inputs,
@@ -51,16 +50,6 @@ struct Feature<'g> {
     name: &'static str,
     value: Expr<'g>,
     scale: Vec<f64>,
-}
-
-impl<'g> Feature<'g> {
-    /// A linear function of it that starts at zero; `scale` is the typical size of its outputs.
-    fn linear(&self, scope: &Scope<'g>, scale: &[f64]) -> Expr<'g> {
-        let shape = [self.scale.len(), scale.len()];
-        let rate = self.scale.iter().flat_map(|i| scale.iter().map(move |o| o / i)).collect();
-        let coefficients = scope.param(self.name, shape, || Initial::scaled(vec![0.0; shape[0] * shape[1]], rate));
-        self.value.matmul(coefficients)
-    }
 }
 
 impl Predictor {
@@ -82,26 +71,23 @@ impl Predictor {
         match self {
             Predictor::Constant => Ok(bias()),
             Predictor::Linear(inputs) => {
-                Ok(features(scope, given, *inputs)?.iter().fold(bias(), |sum, f| f.linear(scope, scale) + sum))
+                let mut sum = bias();
+                for f in features(scope, given, *inputs)? {
+                    let rate = f.scale.iter().flat_map(|i| scale.iter().map(move |o| o / i)).collect();
+                    let zeros = vec![0.0; f.scale.len() * outputs];
+                    let coefficients = scope.param(f.name, [f.scale.len(), outputs], || Initial::scaled(zeros, rate));
+                    sum = f.value.matmul(coefficients) + sum;
+                }
+                Ok(sum)
             }
             Predictor::Network { inputs, network } => {
-                let features = features(scope, given, Inputs { gradient: false, ..*inputs })?;
+                let features = features(scope, given, *inputs)?;
                 let inputs: Vec<(&str, Expr<'g>)> =
                     features.iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect();
                 // A small output layer: the density starts near its constant.
                 let out = network.apply(&scope.for_network(), &inputs, outputs, 0.1);
                 Ok(scope.shifted(scope.multiplied(out, scale), center))
             }
-        }
-    }
-
-    /// What a network's mean has besides its outputs.
-    pub(crate) fn beside<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, scale: &[f64]) -> Result<Option<Expr<'g>>> {
-        match self {
-            Predictor::Network { inputs: Inputs { gradient: true, .. }, .. } => {
-                Ok(Some(gradient(scope, given)?.linear(&scope.for_network(), scale)))
-            }
-            _ => Ok(None),
         }
     }
 
@@ -121,23 +107,15 @@ impl Predictor {
     }
 }
 
-fn point<'g>(given: &Given<'g>) -> Result<Point<'g>> {
-    given.point.ok_or_else(|| Error::Setting {
-        what: "density",
-        why: "q(z₀|x) cannot depend on a position, there is none yet; use a constant or the observations".to_owned(),
-    })
-}
-
-/// ∇log p(x, z), which has the units of a momentum.
-fn gradient<'g>(scope: &Scope<'g>, given: &Given<'g>) -> Result<Feature<'g>> {
-    Ok(Feature { name: "gradient", value: point(given)?.gradient, scale: scope.momenta().scale.clone() })
-}
-
 fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<Vec<Feature<'g>>> {
     let mut found = vec![];
-    let positions = scope.positions();
+    let (positions, momenta) = (scope.positions(), scope.momenta());
+    let nowhere = || Error::Setting {
+        what: "density",
+        why: "q(z₀|x) cannot depend on a position, there is none yet; use a constant or the observations".to_owned(),
+    };
     if inputs.position {
-        let at = point(given)?;
+        let at = given.point.ok_or_else(nowhere)?;
         found.push(Feature {
             name: "z",
             value: scope.shifted(at.z, &positions.center.iter().map(|c| -c).collect::<Vec<_>>()),
@@ -145,7 +123,9 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
         });
     }
     if inputs.gradient {
-        found.push(gradient(scope, given)?);
+        // A gradient has the units of a momentum.
+        let at = given.point.ok_or_else(nowhere)?;
+        found.push(Feature { name: "gradient", value: at.gradient, scale: momenta.scale.clone() });
     }
     if inputs.data {
         let Some(x) = given.data else {

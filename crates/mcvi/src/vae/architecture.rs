@@ -44,7 +44,7 @@ pub enum Momentum {
     Constant,
     /// The image and the position, as in the paper.
     Network,
-    /// These, and a term of the mean that is linear in ∇log p(x, z).
+    /// These, and the gradient ∇log p(x, z) as well.
     Gradient,
 }
 

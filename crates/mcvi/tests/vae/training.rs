@@ -1,9 +1,9 @@
 //! Training: it improves the bound, repeats itself, goes on from a checkpoint, and says what is wrong.
 
 use crate::{SIDE, brief, quarters, small};
-use mcvi::vae::{Architecture, Checkpoint, Decay, Deep, Evaluator, Inference, Kind, Momentum, TrainSettings, Trainer};
+use mcvi::vae::{Architecture, Checkpoint, Decay, Deep, Inference, Kind, Momentum, TrainSettings, Trainer};
 use mcvi::{Group, Hardware};
-use mcvi_expr::{Array, DType};
+use mcvi_expr::Array;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -266,26 +266,6 @@ fn weights_are_taken_over_where_another_model_has_them() {
 }
 
 #[test]
-fn momenta_that_follow_the_gradient_begin_as_those_that_do_not() {
-    let images = quarters(8, 5);
-    let bounds = |deep: &Deep| {
-        let mut evaluator = Evaluator::new(deep, &images, false, 5, Hardware::with_threads(1)).unwrap();
-        evaluator.bounds(&[0, 1, 2, 3, 4, 5, 6, 7]).unwrap()
-    };
-    let network = Architecture { momentum: Momentum::Network, inverse: Momentum::Network, ..small() };
-    let gradient = Architecture { momentum: Momentum::Gradient, inverse: Momentum::Gradient, ..small() };
-    let (network, mut gradient) = (Deep::new(network, 1).unwrap(), Deep::new(gradient, 2).unwrap());
-    assert_eq!(gradient.take_over(&network).unwrap(), network.params.iter().count());
-    assert_eq!(bounds(&gradient), bounds(&network));
-    for name in ["step1.momentum.gradient", "step1.r.gradient"] {
-        let mut other = gradient.clone();
-        let shape = other.params.get(name).unwrap().value.shape().clone();
-        other.params.set(name, Array::filled(DType::F32, shape, 0.1).unwrap()).unwrap();
-        assert_ne!(bounds(&other), bounds(&network), "{name}");
-    }
-}
-
-#[test]
 fn weights_start_from_the_seed_and_differ_between_layers() {
     let one = Deep::new(small(), 1).unwrap().params;
     let two = Deep::new(small(), 2).unwrap().params;
@@ -304,6 +284,5 @@ fn the_rate_of_the_chain_is_for_its_numbers_not_for_its_networks() {
     assert_eq!(group("step1.log_step"), Group::Transition);
     assert_eq!(group("step1.momentum.layer1.x"), Group::Network);
     assert_eq!(group("step1.r.layer1.x"), Group::Inverse);
-    assert_eq!(group("step1.r.gradient"), Group::Inverse);
     assert_eq!(group("q0.layer1.x"), Group::Initial);
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Binarized MNIST's test images.
 pub const TEST_IMAGES: usize = 10_000;
+/// Importance samples of each, as many as the paper has at least.
+pub const SAMPLES: usize = 1000;
 /// More runs than anyone begins one with the other.
 const MOST_BEFORE: usize = 100;
 
@@ -97,7 +99,7 @@ pub fn search(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
             }
         }
     }
-    paths.sort();
+    paths.sort_by_key(|path| path.with_extension(""));
     let (mut found, mut wrong) = (vec![], vec![]);
     for path in paths {
         let read = if path.is_dir() { run(&path) } else { file(&path) };

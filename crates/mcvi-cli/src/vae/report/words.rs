@@ -40,7 +40,7 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
     let momenta = |kind| match kind {
         Momentum::Constant => "one Gaussian".to_owned(),
         Momentum::Network => "a network of x and z".to_owned(),
-        Momentum::Gradient => "a network of x and z, the mean also linear in ∇log p(x, z)".to_owned(),
+        Momentum::Gradient => "a network of x, z and ∇log p(x, z)".to_owned(),
     };
     let decay = match t.decay {
         Decay::None => "held".to_owned(),
