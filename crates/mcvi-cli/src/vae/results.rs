@@ -71,7 +71,9 @@ pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
     if architecture.leapfrogs > 0 {
         match (architecture.momentum, architecture.inference) {
             (Momentum::Constant, _) | (Momentum::Network, Inference::Network) => {}
-            (Momentum::Network, Inference::None) => more.push("q(v′|x, z₀) is a network beside no inference network"),
+            (Momentum::Network, Inference::None) => {
+                more.push("q(v′|x, z₀) is a network, though there is no inference network")
+            }
             (Momentum::Gradient, _) => more.push("q(v′|x, z₀) is a network that also sees ∇log p(x, z)"),
         }
         match architecture.inverse {
