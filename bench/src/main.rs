@@ -172,12 +172,9 @@ impl Timed {
             Kind::Vae | Kind::Stomach => Ok(Timed::Program(Box::new(settings.training()?))),
             Kind::Library => {
                 let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
+                let model = model.on(mcvi::Hardware::with_threads(settings.threads));
                 same_size(model.params().learned(), settings.parameters())?;
-                let fit = fit::Settings {
-                    draws: settings.draws,
-                    hardware: mcvi::Hardware::with_threads(settings.threads),
-                    ..fit::Settings::default()
-                };
+                let fit = fit::Settings { draws: settings.draws, ..fit::Settings::default() };
                 Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
             }
             Kind::LibraryVae | Kind::LibraryConv => {
@@ -215,8 +212,8 @@ impl Timed {
             Timed::Deep(trainer, batch) => {
                 let rows = (0..steps * *batch).map(|i| (i * 7919 % IMAGES) as i32).collect::<Vec<_>>();
                 let rows = Array::new([steps, *batch], rows)?;
-                let warmth = Array::new(steps, vec![1.0f32; steps])?;
-                let inputs = [(mcvi::vae::ROWS, &rows), (fit::WARMTH, &warmth)];
+                let kl_weight = Array::new(steps, vec![1.0f32; steps])?;
+                let inputs = [(mcvi::vae::ROWS, &rows), (fit::KL_WEIGHT, &kl_weight)];
                 let done = trainer.training().run_with(steps, |_| 1e-3, &[], &inputs)?;
                 Ok(done.bounds.last().map_or(f64::NAN, |bound| -bound))
             }

@@ -1,17 +1,16 @@
 //! The command `mcvi`: arguments become settings, settings a library call, results tables, figures and files.
 
 mod fit;
+mod interrupts;
 mod mistake;
 mod number;
 mod output;
 mod paper;
 pub mod plot;
 mod progress;
-pub mod regression;
 pub mod report;
 pub mod store;
 mod vae;
-mod watch;
 mod work;
 
 use clap::{Parser, Subcommand};

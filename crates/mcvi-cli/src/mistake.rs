@@ -28,8 +28,12 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
                 library,
                 Some(
                     mcvi::Error::Setting { .. }
+                        | mcvi::Error::Density { .. }
+                        | mcvi::Error::Newer { .. }
+                        | mcvi::Error::Table { .. }
                         | mcvi::Error::Target { .. }
                         | mcvi::Error::File { .. }
+                        | mcvi::Error::Damaged { .. }
                         | mcvi::Error::Data { .. }
                 )
             )

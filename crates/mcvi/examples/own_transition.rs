@@ -4,7 +4,7 @@
 //! amount, undone by a logistic inverse model, reaches 1.13.
 
 use mcvi::density::{Density, Gaussian, Given};
-use mcvi::transition::{Moved, State, StepScope, Transition};
+use mcvi::transition::{ChainState, Moved, StepScope, Transition};
 use mcvi::{Approximation, Chain, Initial, Landscape, Result, Scope, fit};
 use mcvi_expr::Expr;
 
@@ -13,7 +13,7 @@ use mcvi_expr::Expr;
 pub struct Bend;
 
 impl Transition for Bend {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let phi = at.forward.param("phi", (), || Initial::new(vec![0.0]));
         let log_sigma = at.forward.param("log_sigma", (), || Initial::new(vec![-1.0]));
         let (a, b) = (state.z.slice(1, 0..1), state.z.slice(1, 1..2));
@@ -48,7 +48,7 @@ pub fn bound(chain: Chain) -> Result<mcvi::diagnostics::Mean> {
     let banana = mcvi::target(2, |_, z| z.at(1, 0).square() * -0.5 - (z.at(1, 1) - z.at(1, 0).square()).square() * 2.0);
     let mut approximation = Approximation::new(banana, chain)?;
     fit(&mut approximation, &Default::default())?;
-    Ok(approximation.draw(20_000, 2)?.judge().bound)
+    Ok(approximation.draw(20_000, 2)?.diagnose().bound)
 }
 
 /// Compare a Gaussian with the same, bent.

@@ -1,13 +1,14 @@
 //! Algorithm 1: the lower bound of a Markov chain. Only this module adds log p(x, z) terms.
 
 use crate::chain::{Annealing, Chain, Iterates};
-use crate::density::{Categorical, Given};
+use crate::density::{Categorical, Density, Given};
 use crate::error::{Error, Result};
 use crate::params::Group;
 use crate::scope::{Choices, Initial, Scope};
 use crate::target::{Landscape, Point, Target, evaluate};
-use crate::transition::{State, StepScope};
+use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::Expr;
+use serde::{Deserialize, Serialize};
 
 /// The bound of every row, and what was met on the way.
 pub struct Estimate<'g> {
@@ -21,13 +22,36 @@ pub struct Estimate<'g> {
     pub first: Expr<'g>,
     /// log αₜ, what each step adds to the bound.
     pub steps: Vec<Expr<'g>>,
-    /// Diagnostics of each step, by name, one number a draw. Only where choices are drawn.
-    pub diagnostics: Vec<Vec<(&'static str, Expr<'g>)>>,
+    /// Diagnostics of each step, one number a draw. Only where choices are drawn.
+    pub diagnostics: Vec<Vec<(Diagnostic, Expr<'g>)>>,
+}
+
+impl<'g> Estimate<'g> {
+    /// What draws are compared by under an objective.
+    pub(crate) fn of(&self, objective: Objective) -> Expr<'g> {
+        match (objective, self.steps.last()) {
+            (Objective::LastStep, Some(last)) => *last,
+            _ => self.bound,
+        }
+    }
+}
+
+/// What is maximised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// The whole bound: Algorithm 2.
+    Bound,
+    /// E log α of the last step, the others being held as they are: Algorithm 4.
+    LastStep,
+    /// The bound with its KL divergence from the prior weighted by [`KL_WEIGHT`](crate::fit::KL_WEIGHT), an input of every
+    /// iteration: raised from 0 to 1 (KL warm-up), it keeps latent variables in use until the decoder needs them.
+    KlWeighted,
 }
 
 /// Where a chain was after a step.
 struct Visit<'g> {
-    state: State<'g>,
+    state: ChainState<'g>,
     /// Σ (log r − log q) so far, without log p.
     log_ratio: Expr<'g>,
 }
@@ -43,11 +67,11 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
     let given = Given::nothing(&q0, data);
     let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
-    let mut visits = vec![Visit { state: State::new(z0), log_ratio: -log_q0 }];
+    let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
     let betas = temperatures(chain, &scope.child("beta").group(Group::Transition))?;
     let (mut steps, mut diagnostics) = (vec![], vec![]);
     // Line 3: for t = 1 … T.
-    for (t, step) in chain.steps.iter().enumerate() {
+    for (t, step) in chain.each_step().enumerate() {
         let before = &visits[t];
         let at = StepScope {
             forward: scope.child(&step.forward).group(Group::Transition),
@@ -91,7 +115,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
 
 fn name_step(error: Error, step: usize) -> Error {
     match error {
-        Error::Target { why } | Error::Setting { what: "density", why } => Error::Step { step, why },
+        Error::Target { why } | Error::Density { why } => Error::Step { step, why },
         other => other,
     }
 }
@@ -102,7 +126,7 @@ fn tile(e: Expr<'_>, times: usize) -> Expr<'_> {
 }
 
 /// The expectation over a draw's accept paths. A path that cannot be taken does not count, whatever its value.
-fn average<'g>(state: &State<'g>, value: Expr<'g>, draws: usize) -> Expr<'g> {
+fn average<'g>(state: &ChainState<'g>, value: Expr<'g>, draws: usize) -> Expr<'g> {
     let Some(log_weight) = state.log_weight else { return value };
     let possible = log_weight.gt(f64::NEG_INFINITY);
     let terms = possible.select(log_weight.exp() * value, 0.0);
@@ -156,7 +180,7 @@ fn mixture<'g>(
 
 /// β₁ … β_T, where the chain is annealed.
 fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Vec<Expr<'g>>>> {
-    let n = chain.steps.len();
+    let n = chain.len();
     match &chain.annealing {
         Annealing::Off => Ok(None),
         Annealing::Fixed(betas) => {

@@ -1,30 +1,73 @@
 //! A chain: an initial distribution and any number of steps, each a transition with its inverse model.
+//!
+//! A chain is a value: it can be compared, printed, and written in a settings file or beside a fit.
 
-use crate::density::{Categorical, Density, Gaussian};
-use crate::transition::Transition;
-use std::sync::Arc;
+use crate::density::{AnyDensity, Categorical, Density, Gaussian};
+use crate::params::Params;
+use crate::transition::{AnyTransition, Hamiltonian, Transition};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// q(z₀|x) and the transitions that follow it.
-#[derive(Clone, Debug)]
+///
+/// ```
+/// use mcvi::Chain;
+///
+/// let chain: Chain = serde_json::from_str(
+///     r#"{ "initial": { "kind": "gaussian", "covariance": "full" },
+///          "steps": [{ "count": 2, "transition": { "kind": "hamiltonian", "leapfrogs": 3 } }] }"#,
+/// ).unwrap();
+/// assert_eq!(chain.to_string(), "2 Hamiltonian steps of 3 leapfrogs");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Chain {
-    pub(crate) initial: Arc<dyn Density>,
-    pub(crate) steps: Vec<Step>,
+    #[serde(default = "standard_initial")]
+    pub(crate) initial: AnyDensity,
+    #[serde(default)]
+    steps: Vec<Steps>,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) iterates: Iterates,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) annealing: Annealing,
 }
 
+fn standard_initial() -> AnyDensity {
+    Gaussian::diagonal().into()
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Steps of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Steps {
+    #[serde(default = "one")]
+    count: usize,
+    #[serde(default)]
+    sharing: Sharing,
+    transition: AnyTransition,
+}
+
+fn one() -> usize {
+    1
+}
+
 /// A transition and the names under which its parameters, and its inverse model's, are kept.
-#[derive(Clone, Debug)]
-pub(crate) struct Step {
-    pub transition: Arc<dyn Transition>,
+pub(crate) struct Step<'a> {
+    pub transition: &'a AnyTransition,
     pub forward: String,
     pub inverse: String,
 }
 
 /// Which parameters the steps of one kind share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// One set for each step.
+    #[default]
     Nothing,
     /// One set for all transitions, an inverse model for each step.
     Transitions,
@@ -33,15 +76,23 @@ pub enum Sharing {
 }
 
 /// Which positions of the chain make the approximation: section 4.3.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Iterates {
+    #[default]
     Last,
-    Mixture { last: usize, indicator: Option<Categorical> },
+    Mixture {
+        last: usize,
+        #[serde(default)]
+        indicator: Option<Categorical>,
+    },
 }
 
 /// Which target the steps see: section 4.2.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Annealing {
+    #[default]
     Off,
     Fixed(Vec<f64>),
     Learned,
@@ -50,14 +101,14 @@ pub(crate) enum Annealing {
 impl Chain {
     /// A chain without steps: the fixed-form approximation q(z₀|x).
     pub fn new(initial: impl Density + 'static) -> Self {
-        Chain { initial: Arc::new(initial), steps: vec![], iterates: Iterates::Last, annealing: Annealing::Off }
+        Chain { initial: initial.into_any(), steps: vec![], iterates: Iterates::Last, annealing: Annealing::Off }
     }
 
     /// Hamiltonian variational inference (Algorithm 3) as in the paper's section 3.1: a diagonal Gaussian, then one
-    /// step of so many leapfrogs. With none, the Gaussian alone.
+    /// step of this many leapfrogs. With none, the Gaussian alone.
     pub fn hamiltonian(leapfrogs: usize) -> Self {
         let chain = Chain::new(Gaussian::diagonal());
-        if leapfrogs == 0 { chain } else { chain.step(crate::transition::Hamiltonian::new(leapfrogs)) }
+        if leapfrogs == 0 { chain } else { chain.step(Hamiltonian::new(leapfrogs)) }
     }
 
     /// Add a step with parameters of its own.
@@ -67,16 +118,13 @@ impl Chain {
 
     /// Add `count` steps of one kind.
     pub fn steps(mut self, count: usize, sharing: Sharing, transition: impl Transition + 'static) -> Self {
-        let transition: Arc<dyn Transition> = Arc::new(transition);
-        let first = self.steps.len() + 1;
-        for t in first..first + count {
-            let (forward, inverse) = match sharing {
-                Sharing::Nothing => (t, t),
-                Sharing::Transitions => (first, t),
-                Sharing::Everything => (first, first),
-            };
-            let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
-            self.steps.push(Step { transition: transition.clone(), forward, inverse });
+        let transition = transition.into_any();
+        match self.steps.last_mut() {
+            // The same chain is the same value, however it was written.
+            Some(last) if last.transition == transition && [last.sharing, sharing] == [Sharing::Nothing; 2] => {
+                last.count += count;
+            }
+            _ => self.steps.push(Steps { count, sharing, transition }),
         }
         self
     }
@@ -103,16 +151,84 @@ impl Chain {
 
     /// The initial distribution alone.
     pub(crate) fn initial_alone(&self) -> Self {
-        Chain { initial: self.initial.clone(), steps: vec![], iterates: Iterates::Last, annealing: Annealing::Off }
+        Chain::new(self.initial.clone())
+    }
+
+    /// The steps one by one, in order.
+    pub(crate) fn each_step(&self) -> impl Iterator<Item = Step<'_>> {
+        let mut first = 1;
+        self.steps.iter().flat_map(move |steps| {
+            let from = first;
+            first += steps.count;
+            (from..from + steps.count).map(move |t| {
+                let (forward, inverse) = match steps.sharing {
+                    Sharing::Nothing => (t, t),
+                    Sharing::Transitions => (from, t),
+                    Sharing::Everything => (from, from),
+                };
+                let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
+                Step { transition: &steps.transition, forward, inverse }
+            })
+        })
     }
 
     /// The number of steps T.
     pub fn len(&self) -> usize {
-        self.steps.len()
+        self.steps.iter().map(|s| s.count).sum()
     }
 
     /// Whether the chain is its initial distribution alone.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.len() == 0
+    }
+
+    /// Gradients of the target that a pass through the chain takes, the end of it included.
+    pub fn gradients(&self) -> usize {
+        1 + self.steps.iter().map(|s| s.count * s.transition.gradients()).sum::<usize>()
+    }
+
+    /// Whether a network is part of it.
+    pub fn has_network(&self) -> bool {
+        self.initial.has_network() || self.steps.iter().any(|s| s.transition.has_network())
+    }
+
+    /// The step size of every transition that has one, in the order of the steps; a shared one once.
+    pub fn step_sizes(&self, params: &Params) -> Vec<f64> {
+        let mut seen = vec![];
+        let sizes = self.each_step().filter_map(|step| {
+            let new = !seen.contains(&step.forward);
+            seen.push(step.forward.clone());
+            step.transition.step_size(params, &step.forward).filter(|_| new)
+        });
+        sizes.collect()
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            let gaussian = matches!(&self.initial, AnyDensity::Gaussian(q) if !q.has_network());
+            return f.write_str(if gaussian { "a Gaussian alone" } else { "q(z₀|x) alone" });
+        }
+        for (i, Steps { count, transition, .. }) in self.steps.iter().enumerate() {
+            let (name, details) = transition.name();
+            let then = if i == 0 { "" } else { ", then " };
+            match count {
+                1 => write!(f, "{then}a {name}")?,
+                n => write!(f, "{then}{n} {name}s")?,
+            }
+            if !details.is_empty() {
+                write!(f, " {details}")?;
+            }
+        }
+        match &self.annealing {
+            Annealing::Off => {}
+            Annealing::Fixed(_) => f.write_str(", annealed")?,
+            Annealing::Learned => f.write_str(", annealed at learned temperatures")?,
+        }
+        match &self.iterates {
+            Iterates::Last => Ok(()),
+            Iterates::Mixture { last, .. } => write!(f, ", the last {last} positions averaged"),
+        }
     }
 }

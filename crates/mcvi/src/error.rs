@@ -21,6 +21,12 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A density that cannot be used where it stands.
+    #[error("density: {why}")]
+    Density {
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A transition that does not fit its target or its inverse model.
     #[error("step {step}: {why}")]
     Step {
@@ -61,6 +67,32 @@ pub enum Error {
         path: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// A file whose contents are not what was written.
+    #[error("{path}: {why}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A table of data that cannot be used as asked: the message names the file, the line and the column.
+    #[error("{why}")]
+    Table {
+        /// What is wrong, where, and what to do.
+        why: String,
+    },
+    /// A file that a newer version of mcvi has written.
+    #[error(
+        "{path}: was written by a newer version of mcvi (format {found}; this one reads up to {known}); update mcvi"
+    )]
+    Newer {
+        /// The file.
+        path: String,
+        /// The version of its format.
+        found: u64,
+        /// The newest version that can be read.
+        known: u64,
     },
     /// Data that are not what their file should hold: damaged, of another kind, or not there.
     #[error("{path}: found {found}; expected {expected}; {remedy}")]

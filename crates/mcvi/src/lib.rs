@@ -21,7 +21,7 @@
 //! fit(&mut approximation, &Settings { iterations: 4000, ..Settings::default() })?;
 //!
 //! let draws = approximation.draw(10_000, 7)?; // independent draws and their weights
-//! let verdict = draws.judge();
+//! let verdict = draws.diagnose();
 //! let log_z = std::f64::consts::TAU.ln();
 //! assert!(verdict.bound.value < log_z && verdict.bound.value > log_z - 0.1);
 //! assert!(verdict.pareto_k < 0.7); // the weights can be relied on
@@ -63,22 +63,25 @@
 //! # Honesty
 //!
 //! A draw that diverged counts as what it is, NaN counts as −∞, and neither is dropped from an average: a bound of −∞
-//! is reported as such, with the number of draws behind it ([`Judgement::lost`]). Bounds come with standard errors,
+//! is reported as such, with the number of draws behind it ([`Diagnostics::lost`]). Bounds come with standard errors,
 //! from fresh draws. The same seed gives the same results, bit for bit, on any number of threads.
 
-mod annealing;
+mod any;
 mod approximation;
+mod atomic_write;
+mod bayesian_model;
 mod bound;
 mod chain;
+mod compile;
 pub mod data;
 pub mod density;
 pub mod diagnostics;
-mod draws;
 mod error;
 pub mod fit;
-mod gradient;
 mod hardware;
 pub mod infer;
+mod initialisation;
+mod laplace;
 mod minimise;
 pub mod model;
 pub mod network;
@@ -86,29 +89,28 @@ pub mod paper;
 mod params;
 pub mod posteriors;
 mod record;
-mod regression;
-mod save;
+pub mod regression;
 mod scope;
 mod sequential;
-mod start;
 mod target;
 pub mod transition;
+mod units;
 pub mod vae;
-mod whole;
 
-pub use annealing::Annealed;
-pub use approximation::Approximation;
+pub use any::Own;
+pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
+pub use atomic_write::{atomic_write, atomic_write_with, sync_folder};
+pub use bayesian_model::{About, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
 pub use bound::{Estimate, lower_bound};
 pub use chain::{Chain, Sharing};
-pub use draws::{Draws, Judgement};
 pub use error::{Error, Result};
 pub use fit::{fit, fit_observed};
-pub use gradient::{GradientSpread, NamedValues};
 pub use hardware::Hardware;
-pub use mcvi_expr::Device;
+pub use initialisation::Initialisation;
+pub use laplace::log_density;
+pub use mcvi_expr::{Array, DType, Device, Expr};
 pub use params::{Group, Param, Params};
 pub use scope::{Choices, Initial, Scope};
 pub use sequential::{Stage, grow};
-pub use start::{Start, log_density};
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
-pub use whole::{sync_folder, write_whole, write_whole_with};
+pub use units::Units;

@@ -1,10 +1,14 @@
 //! Networks: functions from rows of features to rows of numbers. A network is forward code over a [`Scope`]; its
 //! weights are named, trained and saved like every other parameter.
 
+use crate::any::{Own, any};
 use crate::error::Error;
 use crate::scope::{Initial, Scope};
 use mcvi_expr::{Array, Expr};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// A function from blocks of features, each `[rows, k]` with a name, to `[rows, outputs]`.
 ///
@@ -28,10 +32,46 @@ use std::fmt::Debug;
 pub trait Network: Debug + Send + Sync {
     /// Evaluate it. The last layer is linear, and starts with weights `gain` times their usual size.
     fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g>;
+
+    /// What identifies a network of your own in a saved chain. The name of its type tells it from other types; override
+    /// this where its settings matter too.
+    fn identity(&self) -> Value {
+        std::any::type_name::<Self>().into()
+    }
+
+    /// As part of a density.
+    fn into_any(self) -> AnyNetwork
+    where
+        Self: Sized + 'static,
+    {
+        AnyNetwork::Own(Own::new(self.identity(), Arc::new(self)))
+    }
+}
+
+any! {
+    /// Any network, as data where it comes with the library.
+    AnyNetwork is Network: Dense, ConvEncoder, ConvDecoder
+}
+
+impl Network for AnyNetwork {
+    fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g> {
+        match self.get() {
+            Ok(network) => network.apply(scope, inputs, outputs, gain),
+            Err(error) => {
+                scope.fail(error);
+                dense(scope, inputs, outputs, gain)
+            }
+        }
+    }
+
+    fn into_any(self) -> AnyNetwork {
+        self
+    }
 }
 
 /// Layers of softplus units, then a linear one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dense {
     /// Width of each hidden layer.
     pub hidden: Vec<usize>,
@@ -46,6 +86,10 @@ impl Network for Dense {
         }
         dense(&scope.child("output"), &layer, outputs, gain)
     }
+
+    fn into_any(self) -> AnyNetwork {
+        self.into()
+    }
 }
 
 /// Filters of this extent in every convolution.
@@ -55,7 +99,8 @@ const FILTER: usize = 5;
 const DEEP: f64 = 1.7;
 
 /// From an image to numbers: convolutions that halve it, joined by the other features, a hidden layer, a linear one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvEncoder {
     /// Height and width of the image, which is the block named `x`.
     pub image: [usize; 2],
@@ -66,7 +111,8 @@ pub struct ConvEncoder {
 }
 
 /// From numbers to an image: the [`ConvEncoder`] mirrored, with upsampling in place of strides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvDecoder {
     /// Height and width of the image.
     pub image: [usize; 2],
@@ -101,6 +147,10 @@ impl Network for ConvEncoder {
         let hidden = dense(&scope.child("layer1"), &features, self.hidden, DEEP).softplus();
         dense(&scope.child("output"), &[("hidden", hidden)], outputs, gain)
     }
+
+    fn into_any(self) -> AnyNetwork {
+        self.into()
+    }
 }
 
 impl Network for ConvDecoder {
@@ -120,6 +170,10 @@ impl Network for ConvDecoder {
             };
         }
         image.reshape([rows, outputs])
+    }
+
+    fn into_any(self) -> AnyNetwork {
+        self.into()
     }
 }
 
@@ -199,16 +253,16 @@ fn upsampled_conv<'g>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::initialisation::Initialisation;
     use crate::params::Params;
     use crate::scope::Choices;
-    use crate::start::Start;
     use mcvi_expr::{DType, Graph};
 
     #[test]
     fn an_upsampled_convolution_is_a_convolution_of_an_upsampled_image() {
         for (filter, [h, w], large) in [(5, [3, 4], [6, 8]), (3, [2, 5], [4, 10]), (5, [4, 4], [7, 7])] {
             let graph = Graph::new();
-            let start = Start::standard(1);
+            let start = Initialisation::standard(1);
             let scope = Scope::new(&graph, 2, DType::F64, Choices::Average, &start, &Params::default()).unwrap();
             let x = graph.normal(1, DType::F64, [2, 3, h, w]);
             let fast = upsampled_conv(&scope, x, large, 4, filter, 1.0, Expr::softplus);

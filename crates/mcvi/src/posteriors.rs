@@ -1,8 +1,10 @@
 //! Posteriors that come with the library, with their data.
 
-use crate::error::Result;
+use crate::bayesian_model::{About, DescribedModel, Source};
+use crate::error::{Error, Result};
 use crate::model::{Model, beta_binomial, half_cauchy, normal};
 use crate::paper::stomach_cancer::{AT_RISK, DEATHS};
+use serde_json::json;
 
 /// A posterior that comes with the library.
 pub struct BuiltIn {
@@ -17,9 +19,26 @@ pub struct BuiltIn {
 
 impl BuiltIn {
     /// The model.
-    pub fn model(&self) -> Result<Model> {
-        (self.make)()
+    pub fn model(&self) -> Result<DescribedModel> {
+        let about = About {
+            name: self.name.to_owned(),
+            description: self.about.to_owned(),
+            notes: vec![],
+            log_evidence: self.log_evidence,
+        };
+        let source = Source::new(KIND, json!({ "name": self.name }));
+        Ok(DescribedModel { model: (self.make)()?, about, source, data_digest: None })
     }
+}
+
+/// Under this name a [`Source`] says that it is one of these.
+pub const KIND: &str = "built-in";
+
+/// The posterior that a saved run was a fit of.
+pub fn reopen(source: &Source) -> Result<DescribedModel> {
+    let name = source.settings.get("name").and_then(|v| v.as_str()).unwrap_or_default();
+    let found = ALL.iter().find(|b| b.name == name);
+    found.ok_or_else(|| Error::Target { why: format!("no `{name}` comes with this version of mcvi") })?.model()
 }
 
 /// All of them, the default first.

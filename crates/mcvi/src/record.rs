@@ -1,9 +1,10 @@
 //! Arrays and words under names, as a file in the safetensors format.
 
+use crate::atomic_write::atomic_write;
 use crate::error::{Error, Result};
-use crate::whole::write_whole;
 use mcvi_expr::{Array, Data};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,14 +12,34 @@ use std::str::FromStr;
 
 /// The one entry of the header, with all words in it, so that the same contents are the same bytes.
 const HEADER: &str = "mcvi";
-/// Under this name the file says what it is.
+/// Under this name the file says what it is, and the version of its format.
 const FORMAT: &str = "format";
 /// Under this one, what its contents should come to.
 const DIGEST: &str = "sha256";
 
+/// A kind of file. Older versions are read, newer ones refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// What the file says it is.
+    pub name: &'static str,
+    /// The version that is written.
+    pub version: u64,
+    /// What it is called in messages.
+    pub what: &'static str,
+}
+
+impl Format {
+    /// The version of a file that says it is `tag`; none where it is something else.
+    fn version_of(self, tag: &str) -> Option<u64> {
+        tag.strip_prefix(self.name)?.strip_prefix(' ')?.parse().ok()
+    }
+}
+
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
+    /// The version of the format it was read from; 0 where it was not.
+    pub version: u64,
     pub arrays: Vec<(String, Array)>,
     pub words: Vec<(String, String)>,
 }
@@ -45,6 +66,19 @@ impl Record {
         self.words.push((name.to_owned(), word.to_string()));
     }
 
+    /// Data, as JSON.
+    pub fn say_data(&mut self, name: &str, data: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(data).map_err(|e| Error::Params { why: format!("{name}: {e}") })?;
+        self.say(name, text);
+        Ok(())
+    }
+
+    /// Data, or what is wrong.
+    pub fn data<T: DeserializeOwned>(&self, name: &str) -> Result<T, String> {
+        let word = self.word(name).ok_or_else(|| format!("it does not say `{name}`"))?;
+        serde_json::from_str(word).map_err(|e| format!("its `{name}` cannot be read: {e}"))
+    }
+
     /// Take in another record as a part of this one.
     pub fn add(&mut self, part: &str, record: Record) {
         let within = |name: String| format!("{part}/{name}");
@@ -57,7 +91,7 @@ impl Record {
         let within = |name: &str| name.strip_prefix(part)?.strip_prefix('/').map(str::to_owned);
         let arrays = self.arrays.iter().filter_map(|(name, array)| Some((within(name)?, array.clone())));
         let words = self.words.iter().filter_map(|(name, word)| Some((within(name)?, word.clone())));
-        Record { arrays: arrays.collect(), words: words.collect() }
+        Record { version: self.version, arrays: arrays.collect(), words: words.collect() }
     }
 
     /// An array, or what is wrong.
@@ -77,14 +111,14 @@ impl Record {
         word.parse().map_err(|_| format!("`{word}` cannot be its `{name}`"))
     }
 
-    /// Write it whole or not at all.
-    pub fn write(&self, path: &Path, format: &str) -> Result<()> {
+    /// Write it, atomically.
+    pub fn write(&self, path: &Path, format: Format) -> Result<()> {
         let bytes = self.to_bytes(format).map_err(|e| bad(path, e))?;
-        write_whole(path, &bytes).map_err(|e| bad(path, e))
+        atomic_write(path, &bytes).map_err(|e| bad(path, e))
     }
 
     /// As bytes of a file that any reader of safetensors opens, with a checksum of all of it.
-    pub fn to_bytes(&self, format: &str) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self, format: Format) -> Result<Vec<u8>> {
         let broken = |e: safetensors::SafeTensorError| Error::Params { why: e.to_string() };
         let mut raw: Vec<_> =
             self.arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), raw(array))).collect();
@@ -94,39 +128,44 @@ impl Record {
         });
         let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
         let mut words: BTreeMap<String, String> = self.words.iter().cloned().collect();
-        words.insert(FORMAT.to_owned(), format.to_owned());
+        words.insert(FORMAT.to_owned(), format!("{} {}", format.name, format.version));
         let digest = digest(&words, tensors.iter().map(|(name, view)| (*name, view.data())));
         words.insert(DIGEST.to_owned(), digest);
         let header = serde_json::to_string(&words).map_err(|e| Error::Params { why: e.to_string() })?;
         safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), header)]))).map_err(broken)
     }
 
-    /// Read a file of this format, which is called `what` in words.
-    pub fn open(path: &Path, format: &str, what: &str) -> Result<Self> {
-        Record::from_bytes(&std::fs::read(path).map_err(|e| bad(path, e))?, path, format, what)
+    /// Read a file of this format.
+    pub fn open(path: &Path, format: Format) -> Result<Self> {
+        Record::from_bytes(&std::fs::read(path).map_err(|e| bad(path, e))?, path, format)
     }
 
     /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
-    pub fn from_bytes(bytes: &[u8], path: &Path, format: &str, what: &str) -> Result<Self> {
-        let damaged = |e: &dyn std::fmt::Display| bad(path, format!("is not {what}, or damaged: {e}"));
+    pub fn from_bytes(bytes: &[u8], path: &Path, format: Format) -> Result<Self> {
+        let what = format.what;
+        let broken = |why: String| Error::Damaged { path: path.display().to_string(), why };
+        let damaged = |e: &dyn std::fmt::Display| broken(format!("is not {what}, or damaged: {e}"));
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(&e))?;
         let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
         let mut words: BTreeMap<String, String> = serde_json::from_str(text).map_err(|e| damaged(&e))?;
-        if words.get(FORMAT).map(String::as_str) != Some(format) {
-            return Err(bad(path, format!("is not {what} of this version ({format})")));
+        let Some(version) = words.get(FORMAT).and_then(|tag| format.version_of(tag)) else {
+            return Err(broken(format!("is not {what}")));
+        };
+        if version > format.version {
+            return Err(Error::Newer { path: path.display().to_string(), found: version, known: format.version });
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(&e))?;
         let stated = words.remove(DIGEST).unwrap_or_default();
         let mut views = tensors.tensors();
         views.sort_by(|a, b| a.0.cmp(&b.0));
         if digest(&words, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
-            return Err(bad(path, "is damaged: its contents do not have the checksum it states"));
+            return Err(broken("is damaged: its contents do not have the checksum it states".to_owned()));
         }
         let arrays = views.iter().map(|(name, view)| {
             let array = array(view).ok_or_else(|| damaged(&format!("`{name}` is of a type that is not used here")))?;
             Ok((name.clone(), array))
         });
-        Ok(Record { arrays: arrays.collect::<Result<_>>()?, words: words.into_iter().collect() })
+        Ok(Record { version, arrays: arrays.collect::<Result<_>>()?, words: words.into_iter().collect() })
     }
 }
 

@@ -32,8 +32,8 @@ pub fn grow(
     let mut grown = approximation.grown(transition)?;
     // Line 3: maximise the local contribution.
     let report = fit(&mut grown, &Settings { objective: Objective::LastStep, ..settings.clone() })?;
-    let judgement = grown.draw(JUDGED, settings.seed ^ 0x5_7A6E)?.judge();
-    let gain = judgement.steps[judgement.steps.len() - 1];
+    let diagnostics = grown.draw(JUDGED, settings.seed ^ 0x5_7A6E)?.diagnose();
+    let gain = diagnostics.steps[diagnostics.steps.len() - 1];
     // Line 4: the new approximation is the marginal of the grown chain.
     let kept = gain.value > 0.0;
     let stage = Stage { gain, kept, report };

@@ -4,7 +4,7 @@ use mcvi::density::{Bernoulli, Gaussian, Inputs, Predictor};
 use mcvi::diagnostics::mean;
 use mcvi::fit::Settings;
 use mcvi::transition::{AcceptInverse, AcceptModel, Drift, Hamiltonian, Inverse, MetropolisHastings, RandomWalk};
-use mcvi::{Approximation, Chain, Error, FromFn, Sharing, Start, fit, target};
+use mcvi::{Approximation, Chain, Error, FromFn, Initialisation, Sharing, fit, target};
 use mcvi_expr::{Array, Expr};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn inverses() -> Vec<(&'static str, AcceptInverse)> {
 }
 
 fn accept_first(discarded: Gaussian, accept: Bernoulli) -> AcceptInverse {
-    AcceptInverse::AcceptFirst { accept, accepted: Arc::new(discarded.clone()), rejected: Arc::new(discarded) }
+    AcceptInverse::AcceptFirst { accept, accepted: discarded.clone().into(), rejected: discarded.into() }
 }
 
 fn steps() -> Vec<(&'static str, MetropolisHastings)> {
@@ -56,7 +56,7 @@ fn everything() -> Vec<(String, Approximation)> {
             for t in [1, 2] {
                 let chain =
                     Chain::new(Gaussian::diagonal()).steps(t, Sharing::Nothing, step.clone().inverse(r.clone()));
-                let start = Start::new(&[0.7, -0.4], &[0.8, 1.5]).unwrap();
+                let start = Initialisation::new(&[0.7, -0.4], &[0.8, 1.5]).unwrap();
                 let made = Approximation::from(Arc::new(normal(2)), chain, start).unwrap();
                 all.push((format!("{around}, {inverse}, {t} steps"), made));
             }
@@ -69,7 +69,7 @@ fn everything() -> Vec<(String, Approximation)> {
 fn averaged_and_drawn_accepts_have_the_same_expectation() {
     for (name, approximation) in everything() {
         let n = 20_000;
-        let drawn = approximation.draw(n, 1).unwrap().judge().bound;
+        let drawn = approximation.draw(n, 1).unwrap().diagnose().bound;
         let (averaged, _) = approximation.gradient(n, 2).unwrap();
         // Averaging over choices cannot raise the variance, so both have at most the standard error of the drawn one.
         let difference = (averaged - drawn.value) / (2f64.sqrt() * drawn.se);
@@ -81,7 +81,7 @@ fn averaged_and_drawn_accepts_have_the_same_expectation() {
 #[test]
 fn weights_of_drawn_accepts_average_to_the_evidence() {
     for (name, approximation) in everything() {
-        let judged = approximation.draw(20_000, 3).unwrap().judge();
+        let judged = approximation.draw(20_000, 3).unwrap().diagnose();
         let (value, se) = (judged.log_evidence.value, judged.log_evidence.se.max(1e-9));
         let above = (value - 2.0 * LOG_Z) / se;
         assert!(above < 4.0, "{name}: {value} ± {se}");
@@ -133,7 +133,7 @@ fn the_averaged_bound_has_the_gradient_that_differences_show() {
 fn from_far(proposal_sd: f64, r: AcceptInverse, steps: usize) -> Approximation {
     let step = MetropolisHastings::proposal(Gaussian::fixed(&[0.0], &[proposal_sd])).inverse(r);
     let chain = Chain::new(Gaussian::diagonal()).steps(steps, Sharing::Nothing, step);
-    Approximation::from(Arc::new(normal(1)), chain, Start::new(&[100.0], &[1e-3]).unwrap()).unwrap()
+    Approximation::from(Arc::new(normal(1)), chain, Initialisation::new(&[100.0], &[1e-3]).unwrap()).unwrap()
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn certain_acceptance_leaves_value_and_gradient_finite() {
     for (name, r) in inverses() {
         for (sd, steps) in [(20.0, 1), (50.0, 1), (20.0, 2), (50.0, 2)] {
             let approximation = from_far(sd, r.clone(), steps);
-            let accept = approximation.draw(30, 5).unwrap().judge().accept[0].unwrap();
+            let accept = approximation.draw(30, 5).unwrap().diagnose().accept[0].unwrap();
             // The premise: all moves are certain, or some are and some are not.
             assert_eq!(accept == 1.0, sd == 20.0, "{accept}");
             check_gradient(&format!("{name}, proposal {sd}, {steps} steps"), &approximation, 30, 1e-5);
@@ -161,7 +161,7 @@ fn a_move_to_where_the_target_is_nothing_leaves_value_and_gradient_finite() {
             for t in [1, 2] {
                 let step = MetropolisHastings::proposal(RandomWalk).inverse(r.clone());
                 let chain = Chain::new(Gaussian::diagonal()).steps(t, Sharing::Nothing, step);
-                let start = Start::new(&[1.0], &[0.05]).unwrap();
+                let start = Initialisation::new(&[1.0], &[0.05]).unwrap();
                 let mut approximation = Approximation::from(Arc::new(target(1, density)), chain, start).unwrap();
                 for i in 1..=t {
                     let wide = Array::new(1, vec![1.0]).unwrap();
@@ -169,7 +169,7 @@ fn a_move_to_where_the_target_is_nothing_leaves_value_and_gradient_finite() {
                 }
                 let name = format!("{what}, {name}, {t} steps");
                 check_gradient(&name, &approximation, 30, 1e-5);
-                let drawn = approximation.draw(10_000, 8).unwrap().judge();
+                let drawn = approximation.draw(10_000, 8).unwrap().diagnose();
                 assert_eq!(drawn.lost, 0, "{name}: such a move is never accepted");
                 let averaged = approximation.gradient(10_000, 9).unwrap().0;
                 let difference = (averaged - drawn.bound.value) / (2f64.sqrt() * drawn.bound.se.max(1e-9));
@@ -185,14 +185,14 @@ fn accept_reject_steps_leave_their_target_invariant() {
     all.push(("drift", MetropolisHastings::proposal(Drift)));
     for (name, step) in all {
         let chain = Chain::new(Gaussian::fixed(&[0.0, 0.0], &[1.0, 1.0])).steps(3, Sharing::Everything, step);
-        let mut approximation = Approximation::from(Arc::new(normal(2)), chain, Start::standard(2)).unwrap();
+        let mut approximation = Approximation::from(Arc::new(normal(2)), chain, Initialisation::standard(2)).unwrap();
         if approximation.params().get("step1.momentum.bias").is_some() {
             // A momentum that leans to one side: the way back starts with its opposite.
             let leaning = Array::new(2, vec![0.8, -0.5]).unwrap();
             approximation.params_mut().set("step1.momentum.bias", leaning).unwrap();
         }
         let draws = approximation.draw(20_000, 1).unwrap();
-        let accept = draws.judge().accept[0].unwrap();
+        let accept = draws.diagnose().accept[0].unwrap();
         assert!(accept > 0.1 && accept < 0.999, "{name}: {accept}");
         for i in 0..2 {
             let first = mean(&draws.z.iter().map(|z| z[i]).collect::<Vec<_>>());
@@ -206,7 +206,7 @@ fn accept_reject_steps_leave_their_target_invariant() {
 /// A chain that starts at its target, with one step of this size.
 fn converged(r: AcceptInverse, sd: f64) -> Approximation {
     let chain = Chain::new(Gaussian::fixed(&[0.0], &[1.0])).step(MetropolisHastings::proposal(RandomWalk).inverse(r));
-    let mut made = Approximation::from(Arc::new(normal(1)), chain, Start::standard(1)).unwrap();
+    let mut made = Approximation::from(Arc::new(normal(1)), chain, Initialisation::standard(1)).unwrap();
     made.params_mut().set("step1.log_sd", Array::new(1, vec![sd.ln()]).unwrap()).unwrap();
     made.params_mut().set_learned("step1.log_sd", false);
     made
@@ -229,7 +229,7 @@ fn a_converged_chain_loses_something_when_the_accept_comes_first() {
     let mut approximation = converged(accept_first(Gaussian::network(inputs, &hidden()), accept), 2.4);
     let settings = Settings { draws: 64, iterations: 4000, ..Settings::default() };
     fit(&mut approximation, &settings).unwrap();
-    let bound = approximation.draw(40_000, 1).unwrap().judge().bound;
+    let bound = approximation.draw(40_000, 1).unwrap().diagnose().bound;
     let loss = LOG_Z - bound.value;
     assert!((0.08..0.2).contains(&loss), "lost {loss} ± {}", bound.se);
 }
@@ -238,7 +238,7 @@ fn a_converged_chain_loses_something_when_the_accept_comes_first() {
 fn too_many_paths_are_an_error_that_says_so() {
     let chain =
         |t| Chain::new(Gaussian::diagonal()).steps(t, Sharing::Everything, MetropolisHastings::proposal(RandomWalk));
-    let made = |t| Approximation::from(Arc::new(normal(1)), chain(t), Start::standard(1)).unwrap();
+    let made = |t| Approximation::from(Arc::new(normal(1)), chain(t), Initialisation::standard(1)).unwrap();
     let error = made(11).gradient(2, 1).unwrap_err();
     assert!(matches!(error, Error::TooManyPaths { accepts: 11, paths: 2048, limit: 1024 }), "{error}");
     assert!(error.to_string().contains("2048 paths"), "{error}");

@@ -4,7 +4,7 @@ use mcvi::density::{Gaussian, Inputs};
 use mcvi::diagnostics::{log_mean_exp, mean};
 use mcvi::fit::Settings;
 use mcvi::transition::{Gibbs, Hamiltonian, Inverse, MetropolisHastings, RandomWalk};
-use mcvi::{Approximation, Chain, Error, Scope, Sharing, Start, Target, fit, target};
+use mcvi::{Approximation, Chain, Error, Initialisation, Scope, Sharing, Target, fit, target};
 use mcvi_expr::Expr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn two_humps() -> Arc<dyn Target> {
 /// A wide normal about the origin, annealed.
 fn wide() -> Approximation {
     let chain = Chain::new(Gaussian::fixed(&[0.0], &[3.0]));
-    Approximation::from(two_humps(), chain, Start::new(&[0.0], &[1.0]).unwrap()).unwrap()
+    Approximation::from(two_humps(), chain, Initialisation::new(&[0.0], &[1.0]).unwrap()).unwrap()
 }
 
 fn evenly(count: usize) -> Vec<f64> {
@@ -43,7 +43,7 @@ fn hamiltonian(leapfrogs: usize) -> MetropolisHastings {
 #[test]
 fn more_temperatures_bring_the_bound_up_to_the_evidence() {
     let approximation = wide();
-    let alone = approximation.draw(4000, 1).unwrap().judge().bound;
+    let alone = approximation.draw(4000, 1).unwrap().diagnose().bound;
     let mut before = alone;
     for count in [1, 4, 16, 64, 256] {
         let annealed = approximation.anneal(&walk(), &evenly(count), 4000, 2).unwrap();
@@ -79,7 +79,7 @@ fn a_chain_of_reversed_accepts_on_bridges_is_the_same_bound() {
     for (name, step) in [("random walk", walk()), ("Hamiltonian", hamiltonian(2))] {
         let betas = evenly(8);
         let chain = Chain::new(Gaussian::fixed(&[0.0], &[3.0])).steps(8, Sharing::Everything, step.clone());
-        let start = Start::new(&[0.0], &[1.0]).unwrap();
+        let start = Initialisation::new(&[0.0], &[1.0]).unwrap();
         let unrolled = Approximation::from(two_humps(), chain.annealed(&betas), start).unwrap();
         let draws = unrolled.draw(10_000, 3).unwrap();
         let (unrolled, evidence) = (mean(&draws.log_weights), log_mean_exp(&draws.log_weights));
@@ -89,9 +89,9 @@ fn a_chain_of_reversed_accepts_on_bridges_is_the_same_bound() {
         assert!((evidence.value - TWO_HUMPS).abs() < 4.0 * evidence.se, "{name}: {evidence:?}");
         // Its choices averaged over, the same again.
         let chain = Chain::new(Gaussian::fixed(&[0.0], &[3.0])).steps(4, Sharing::Everything, step.clone());
-        let start = Start::new(&[0.0], &[1.0]).unwrap();
+        let start = Initialisation::new(&[0.0], &[1.0]).unwrap();
         let four = Approximation::from(two_humps(), chain.annealed(&evenly(4)), start).unwrap();
-        let (averaged, drawn) = (four.gradient(4000, 5).unwrap().0, four.draw(10_000, 6).unwrap().judge().bound);
+        let (averaged, drawn) = (four.gradient(4000, 5).unwrap().0, four.draw(10_000, 6).unwrap().diagnose().bound);
         let error = drawn.se * (1.0 + 2.5f64.sqrt());
         assert!((averaged - drawn.value).abs() < 4.0 * error, "{name}: {averaged} averaged, {drawn:?} drawn");
     }
@@ -102,7 +102,8 @@ fn the_formula_as_printed_exceeds_the_evidence() {
     // p = exp(−z²/2), q₀ = N(1, 2²), T = 1 and exact draws z₁ of p: what is printed is log p(z₁) − log q₀(z₁).
     let normal: Arc<dyn Target> = Arc::new(target(1, |_, z| z.square().sum(&[1]) * -0.5));
     let exact = Chain::new(Gaussian::fixed(&[0.0], &[1.0]));
-    let exact = Approximation::from(normal.clone(), exact, Start::standard(1)).unwrap().draw(20_000, 1).unwrap();
+    let exact =
+        Approximation::from(normal.clone(), exact, Initialisation::standard(1)).unwrap().draw(20_000, 1).unwrap();
     let weight = |z: f64| -0.5 * z * z + 0.5 * ((z - 1.0) / 2.0).powi(2) + 2f64.ln() + HALF_LOG_TAU;
     let printed = mean(&exact.z.iter().map(|z| weight(z[0])).collect::<Vec<_>>());
     // KL(N(0, 1) ‖ N(1, 2²)).
@@ -112,7 +113,7 @@ fn the_formula_as_printed_exceeds_the_evidence() {
 
     // The corrected one, here and in the library, takes z₀: a lower bound.
     let q0 = Chain::new(Gaussian::fixed(&[1.0], &[2.0]));
-    let q0 = Approximation::from(normal, q0, Start::standard(1)).unwrap();
+    let q0 = Approximation::from(normal, q0, Initialisation::standard(1)).unwrap();
     let annealed = q0.anneal(&walk(), &[1.0], 20_000, 2).unwrap();
     let corrected = mean(&annealed.log_weights);
     // KL(N(1, 2²) ‖ N(0, 1)).
@@ -138,7 +139,7 @@ fn a_target_that_is_nothing_in_places_is_annealed_all_the_same() {
     let half: Arc<dyn Target> =
         Arc::new(target(1, |_, z| z.at(1, 0).gt(0.0).select(z.square().sum(&[1]) * -0.5, f64::NEG_INFINITY)));
     let chain = Chain::new(Gaussian::fixed(&[0.5], &[1.0]));
-    let approximation = Approximation::from(half, chain, Start::standard(1)).unwrap();
+    let approximation = Approximation::from(half, chain, Initialisation::standard(1)).unwrap();
     let betas: Vec<f64> = (0..=20).map(|t| f64::from(t) / 20.0).collect();
     let annealed = approximation.anneal(&walk(), &betas, 10_000, 1).unwrap();
     assert!(!annealed.log_weights.iter().any(|l| l.is_nan()));
@@ -159,7 +160,7 @@ fn temperatures_out_of_order_are_errors() {
     assert!(matches!(error, Error::Setting { what: "chains", .. }), "{error}");
     for betas in [vec![], vec![1.0], vec![0.6, 0.5], vec![-0.1, 1.0], vec![0.5, 1.5], vec![nan, 1.0]] {
         let chain = Chain::new(Gaussian::diagonal()).steps(2, Sharing::Everything, walk()).annealed(&betas);
-        let error = Approximation::from(two_humps(), chain, Start::standard(1)).err().unwrap();
+        let error = Approximation::from(two_humps(), chain, Initialisation::standard(1)).err().unwrap();
         assert!(matches!(error, Error::Setting { what: "temperatures", .. }), "{betas:?}: {error}");
     }
     // A bridge has no conditionals to sample from.
@@ -185,13 +186,13 @@ fn temperatures_are_learned_with_their_chain() {
     // As DAIS and UHA: uncorrected Hamiltonian steps on bridges, an inverse model of the momentum for each.
     let step = Hamiltonian::new(1).momentum(Gaussian::diagonal()).inverse(Inverse::learned(Gaussian::linear()));
     let chain = Chain::new(Gaussian::fixed(&[0.0], &[3.0])).steps(4, Sharing::Nothing, step).annealed_learned();
-    let start = Start::new(&[0.0], &[1.0]).unwrap();
+    let start = Initialisation::new(&[0.0], &[1.0]).unwrap();
     let mut approximation = Approximation::from(two_humps(), chain, start).unwrap();
     let even = learned(&approximation);
     assert!(even.iter().zip(evenly(4)).all(|(a, b)| (a - b).abs() < 1e-12), "{even:?}");
-    let before = approximation.draw(10_000, 1).unwrap().judge().bound;
+    let before = approximation.draw(10_000, 1).unwrap().diagnose().bound;
     fit(&mut approximation, &Settings { iterations: 1000, ..Settings::default() }).unwrap();
-    let after = approximation.draw(10_000, 1).unwrap().judge();
+    let after = approximation.draw(10_000, 1).unwrap().diagnose();
     let betas = learned(&approximation);
     assert!(betas[0] > 0.0 && betas.windows(2).all(|w| w[0] < w[1]), "{betas:?}");
     assert!((betas[3] - 1.0).abs() < 1e-12 && betas != even, "{betas:?}");
@@ -204,7 +205,7 @@ fn temperatures_are_learned_with_their_chain() {
 #[test]
 fn building_an_annealed_or_reversed_chain_leaves_what_makes_it_as_it_was_started() {
     // Densities that are also told backwards are no inverse models: regression must leave them alone.
-    let start = || Start::new(&[0.5], &[2.0]).unwrap();
+    let start = || Initialisation::new(&[0.5], &[2.0]).unwrap();
     let step = Hamiltonian::new(2).momentum(Gaussian::linear()).inverse(Inverse::Reversed);
     let chain = Chain::new(Gaussian::diagonal()).steps(2, Sharing::Nothing, step).annealed(&[0.5, 1.0]);
     let made = Approximation::from(two_humps(), chain, start()).unwrap();
@@ -234,8 +235,8 @@ impl Target for Observed {
 fn a_bridge_from_a_start_that_sees_the_data_splits_into_paths() {
     let q0 = Gaussian::network(Inputs { position: false, gradient: false, data: true }, &[4]);
     let chain = Chain::new(q0).steps(2, Sharing::Everything, walk()).annealed(&[0.5, 1.0]);
-    let approximation = Approximation::from(Arc::new(Observed), chain, Start::standard(1)).unwrap();
-    let drawn = approximation.draw(10_000, 1).unwrap().judge().bound;
+    let approximation = Approximation::from(Arc::new(Observed), chain, Initialisation::standard(1)).unwrap();
+    let drawn = approximation.draw(10_000, 1).unwrap().diagnose().bound;
     let (averaged, _) = approximation.gradient(10_000, 2).unwrap();
     assert!((averaged - drawn.value).abs() < 6.0 * drawn.se, "{averaged} averaged, {drawn:?} drawn");
 }

@@ -5,14 +5,14 @@ mod common;
 use common::{Case, Starts, Weights};
 use mcvi::fit::{Schedule, Settings};
 use mcvi::paper::gaussian::{BivariateGaussian, Sampler, chain};
-use mcvi::{Approximation, Judgement, fit};
+use mcvi::{Approximation, Diagnostics, fit};
 
 const DRAWS: usize = 20_000;
 
 /// The mean of L is at most the log evidence; the mean of exp(L) is the evidence, or below it.
 #[track_caller]
-fn check(name: &str, weights: Weights, log_evidence: f64, judgement: &Judgement) {
-    let Judgement { bound, log_evidence: weighted, pareto_k, lost, .. } = judgement;
+fn check(name: &str, weights: Weights, log_evidence: f64, diagnostics: &Diagnostics) {
+    let Diagnostics { bound, log_evidence: weighted, pareto_k, lost, .. } = diagnostics;
     assert_eq!(*lost, 0, "{name}: draws without weight");
     assert!(bound.value <= log_evidence + 3.0 * bound.se, "{name}: {bound:?} is above {log_evidence}");
     let off = (weighted.value - log_evidence) / weighted.se;
@@ -23,22 +23,17 @@ fn check(name: &str, weights: Weights, log_evidence: f64, judgement: &Judgement)
 }
 
 fn check_untrained_and_trained(cases: Vec<Case>) {
-    let settings = Settings {
-        iterations: 300,
-        schedule: Schedule::Cosine,
-        hardware: mcvi::Hardware::with_threads(1),
-        ..Settings::default()
-    };
+    let settings = Settings { iterations: 300, schedule: Schedule::Cosine, ..Settings::default() };
     for case in cases {
         let Case { name, weights, log_evidence, .. } = case;
-        let mut approximation = case.approximation();
-        let before = approximation.draw(DRAWS, 11).unwrap().judge();
+        let mut approximation = case.approximation().on(mcvi::Hardware::with_threads(1));
+        let before = approximation.draw(DRAWS, 11).unwrap().diagnose();
         check(name, weights, log_evidence, &before);
         // Training may narrow q until weights are heavy; untrained ones that are would leave the test without power.
         assert!(weights != Weights::Tame || before.pareto_k < 0.7, "{name}: Pareto k̂ {}", before.pareto_k);
         let report = fit(&mut approximation, &settings).unwrap();
         assert_eq!(report.skipped, 0, "{name}: gradients that are not finite");
-        let after = approximation.draw(DRAWS, 12).unwrap().judge();
+        let after = approximation.draw(DRAWS, 12).unwrap().diagnose();
         check(name, weights, log_evidence, &after);
         let (gain, se) = (after.bound.value - before.bound.value, after.bound.se.hypot(before.bound.se));
         assert!(gain >= -3.0 * se, "{name}: from {:?} down to {:?}", before.bound, after.bound);
@@ -86,7 +81,7 @@ fn the_papers_chains_are_below_the_evidence() {
 fn averaged_and_drawn_choices_have_the_same_mean() {
     for case in common::accepts(&Starts::default()).into_iter().chain(common::mixed(&Starts::default())) {
         let approximation: Approximation = case.approximation();
-        let drawn = approximation.draw(DRAWS, 21).unwrap().judge().bound;
+        let drawn = approximation.draw(DRAWS, 21).unwrap().diagnose().bound;
         let (averaged, _) = approximation.gradient(DRAWS, 22).unwrap();
         // Averaging does not add to the variance.
         let se = drawn.se * 2f64.sqrt();

@@ -5,7 +5,7 @@ mod common;
 use common::{Case, On, Starts};
 use mcvi::density::{Density, Gaussian, Given};
 use mcvi::paper::gaussian::{BivariateGaussian, Sampler, chain};
-use mcvi::transition::{Hamiltonian, Inverse, Mass, Moved, State, StepScope, Transition};
+use mcvi::transition::{ChainState, Diagnostic, Hamiltonian, Inverse, Mass, Moved, StepScope, Transition};
 use mcvi::{Approximation, Draws, Group, Initial, Landscape, Result, Scope};
 use mcvi_expr::{Array, Expr};
 
@@ -147,9 +147,10 @@ fn regression_changes_inverse_models_only() {
 struct Probe;
 
 impl Transition for Probe {
-    fn apply<'g>(&self, _: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, _: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let at = target.at(state.z)?;
-        let diagnostics = vec![("d0", at.gradient.at(1, 0)), ("d1", at.gradient.at(1, 1))];
+        let diagnostics =
+            vec![(Diagnostic::Other("d0"), at.gradient.at(1, 0)), (Diagnostic::Other("d1"), at.gradient.at(1, 1))];
         Ok(Moved { state, log_ratio: at.log_p * 0.0, diagnostics })
     }
 }
@@ -196,17 +197,17 @@ fn parts_of_a_parameter_have_gradients() {
 struct ThereAndBack(Hamiltonian);
 
 impl Transition for ThereAndBack {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let dynamics = self.0.dynamics(&at.forward)?;
         let (from, v) = (target.at(state.z)?, at.forward.normal(state.z.shape()));
         let (there, w) = dynamics.run(target, from, v)?;
         let (back, u) = dynamics.reverse(target, there, w)?;
         let distance = |a: Expr<'g>, b: Expr<'g>| (a - b).abs().max_over(&[1]);
         let diagnostics = vec![
-            ("went", distance(there.z, from.z)),
-            ("z", distance(back.z, from.z)),
-            ("v", distance(u, v)),
-            ("delta_h", dynamics.energy(there, w) - dynamics.energy(from, v)),
+            (Diagnostic::Other("went"), distance(there.z, from.z)),
+            (Diagnostic::Other("z"), distance(back.z, from.z)),
+            (Diagnostic::Other("v"), distance(u, v)),
+            (Diagnostic::EnergyChange, dynamics.energy(there, w) - dynamics.energy(from, v)),
         ];
         Ok(Moved { state: state.at(back.z), log_ratio: back.log_p * 0.0, diagnostics })
     }

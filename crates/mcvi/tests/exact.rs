@@ -47,7 +47,7 @@ fn chains_with_the_exact_inverse_reach_the_exact_bound() {
         }
         let from = 40_000;
         approximation.regress_inverses(from, 1).unwrap();
-        let bound = approximation.draw(20_000, 2).unwrap().judge().bound;
+        let bound = approximation.draw(20_000, 2).unwrap().diagnose().bound;
         let exact = exact_bound(&target, sweeps, alpha);
         let regression = 9.0 * sweeps as f64 / from as f64;
         let off = bound.value - exact;

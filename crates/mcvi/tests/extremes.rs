@@ -4,7 +4,7 @@ use mcvi::density::Gaussian;
 use mcvi::diagnostics::Mean;
 use mcvi::fit::{FitReport, Schedule, Settings};
 use mcvi::transition::{Hamiltonian, Inverse, Langevin, MetropolisHastings, RandomWalk};
-use mcvi::{Approximation, Chain, Error, FromFn, Judgement, Scope, Start, Target, fit, target};
+use mcvi::{Approximation, Chain, Diagnostics, Error, FromFn, Initialisation, Scope, Target, fit, target};
 use mcvi_expr::{Array, DType, Expr};
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ fn quick() -> Settings {
     Settings { iterations: 300, schedule: Schedule::Cosine, ..Settings::default() }
 }
 
-fn judge(approximation: &Approximation) -> Judgement {
-    approximation.draw(4000, 77).unwrap().judge()
+fn judge(approximation: &Approximation) -> Diagnostics {
+    approximation.draw(4000, 77).unwrap().diagnose()
 }
 
 #[track_caller]
@@ -82,7 +82,7 @@ fn coordinates_of_any_scale_are_fitted_exactly() {
             let what = format!("{name}, means {mean:?}, standard deviations {sd:?}");
             assert_honest(judged.bound, log_z, &what);
             assert!(judged.bound.value > log_z - 0.1, "{what}: {:?}, log Z {log_z}", judged.bound);
-            let start = approximation.start();
+            let start = approximation.initialisation();
             assert_eq!(start.warning, None, "{what}");
             let near = start.center.iter().zip(mean).zip(sd).all(|((c, m), s)| (c - m).abs() < 1e-2 * s);
             assert!(near, "{what}: mode at {:?}", start.center);
@@ -100,8 +100,9 @@ fn an_offset_of_the_log_density_changes_nothing_but_the_bound() {
             let what = format!("{name}, offset {offset}");
             assert_honest(judged.bound, log_z, &what);
             assert!(judged.bound.value > log_z - 0.1, "{what}: {:?}, log Z {log_z}", judged.bound);
-            let near = approximation.start().center.iter().zip([2.0, -30.0]).all(|(c, m)| (c - m).abs() < 0.05);
-            assert!(near, "{what}: mode at {:?}", approximation.start().center);
+            let near =
+                approximation.initialisation().center.iter().zip([2.0, -30.0]).all(|(c, m)| (c - m).abs() < 0.05);
+            assert!(near, "{what}: mode at {:?}", approximation.initialisation().center);
         }
     }
 }
@@ -109,7 +110,7 @@ fn an_offset_of_the_log_density_changes_nothing_but_the_bound() {
 #[test]
 fn an_offset_does_not_hide_the_slope_towards_a_wide_mode() {
     let (target, _) = normal(&[5e6], &[1e6], 1e6);
-    let start = Start::laplace(&target, &mcvi::Params::default(), None).unwrap();
+    let start = Initialisation::laplace(&target, &mcvi::Params::default(), None).unwrap();
     assert!((start.center[0] - 5e6).abs() < 1e4 || start.warning.is_some(), "{start:?}");
 }
 
@@ -178,7 +179,7 @@ fn where_the_target_is_nothing_or_not_a_number_draws_have_no_weight() {
         for (name, chain) in chains() {
             let what = format!("{name}, {elsewhere} on a half-space");
             let (target, log_z) = half(elsewhere);
-            let start = Start::new(&[1.0], &[1.0]).unwrap();
+            let start = Initialisation::new(&[1.0], &[1.0]).unwrap();
             let mut approximation = Approximation::from(Arc::new(target), chain, start).unwrap();
             let before = judge(&approximation);
             // A Gaussian reaches everywhere: the bound is −∞, and it is said how many draws are to blame.
@@ -233,7 +234,7 @@ fn a_target_that_is_nothing_everywhere_is_an_error() {
             let error = Approximation::new(target(2, density), chain.clone()).err().unwrap();
             assert!(matches!(&error, Error::Target { why } if why.contains("finite")), "{what}, {name}: {error}");
             // The same where no mode was looked for.
-            let made = Approximation::from(Arc::new(target(2, density)), chain, Start::standard(2));
+            let made = Approximation::from(Arc::new(target(2, density)), chain, Initialisation::standard(2));
             match made.and_then(|mut approximation| fit(&mut approximation, &quick())) {
                 Ok(report) => panic!("{what}, {name}: {report:?}"),
                 Err(error) => assert_says_why(&error),
@@ -255,9 +256,9 @@ fn a_target_without_a_mode_is_fitted_or_said_to_be_improper() {
         for (name, chain) in chains() {
             match Approximation::new(target(2, density), chain) {
                 Ok(mut approximation) => {
-                    assert!(approximation.start().warning.is_some(), "{what}, {name}");
-                    let usable = approximation.start().covariance.iter().all(|c| c.is_finite());
-                    assert!(usable, "{what}, {name}: {:?}", approximation.start());
+                    assert!(approximation.initialisation().warning.is_some(), "{what}, {name}");
+                    let usable = approximation.initialisation().covariance.iter().all(|c| c.is_finite());
+                    assert!(usable, "{what}, {name}: {:?}", approximation.initialisation());
                     // A chain can spread for ever where nothing holds it: its gradient will do.
                     let endless = name == "Hamiltonian" && what.starts_with("constant");
                     let tried = match endless {
@@ -281,7 +282,7 @@ fn a_mode_without_curvature_is_a_start_all_the_same() {
     let log_z = 1.812_804_954_110_954f64.ln();
     for (name, chain) in chains() {
         let (approximation, _) = fitted(target(1, quartic), chain).unwrap();
-        let start = approximation.start();
+        let start = approximation.initialisation();
         assert!(start.covariance[0].is_finite() && start.covariance[0] > 0.0, "{name}: {start:?}");
         let judged = judge(&approximation);
         assert_honest(judged.bound, log_z, name);
@@ -309,7 +310,7 @@ fn a_density_of_the_wrong_shape_is_an_error_with_both_shapes() {
         let told = error.to_string();
         assert!(matches!(error, Error::Target { .. }), "{told}");
         assert!(told.contains(shape) && told.contains("[1, 3]"), "{shape}: {told}");
-        let start = Start::standard(3);
+        let start = Initialisation::standard(3);
         assert!(Approximation::from(Arc::new(target(3, density)), Chain::hamiltonian(1), start).is_err());
     }
     // A mistake inside the expression.
@@ -319,7 +320,9 @@ fn a_density_of_the_wrong_shape_is_an_error_with_both_shapes() {
     // No coordinates at all.
     let none: Density = |_, z| z.sum(&[1]);
     assert!(matches!(Approximation::new(target(0, none), Chain::hamiltonian(1)), Err(Error::Target { .. })));
-    assert!(Approximation::from(Arc::new(target(0, none)), Chain::hamiltonian(1), Start::standard(0)).is_err());
+    assert!(
+        Approximation::from(Arc::new(target(0, none)), Chain::hamiltonian(1), Initialisation::standard(0)).is_err()
+    );
 }
 
 #[test]
@@ -327,11 +330,11 @@ fn starts_that_make_no_sense_are_errors() {
     for (center, sd) in
         [(vec![], vec![]), (vec![0.0], vec![0.0]), (vec![f64::NAN], vec![1.0]), (vec![0.0], vec![1.0, 1.0])]
     {
-        let error = Start::new(&center, &sd).unwrap_err();
+        let error = Initialisation::new(&center, &sd).unwrap_err();
         assert!(matches!(error, Error::Setting { what: "start", .. }), "{error}");
     }
     let made = |start| Approximation::from(Arc::new(normal(&[0.0], &[1.0], 0.0).0), Chain::hamiltonian(1), start);
-    let error = made(Start::standard(2)).err().unwrap();
+    let error = made(Initialisation::standard(2)).err().unwrap();
     assert!(error.to_string().contains('2') && error.to_string().contains('1'), "{error}");
     for sd in [vec![0.0], vec![f64::NAN], vec![1.0, 1.0]] {
         let chain = Chain::new(Gaussian::fixed(&vec![0.0; sd.len()], &sd));

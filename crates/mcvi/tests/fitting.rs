@@ -1,9 +1,9 @@
 //! Fitting, saving and loading: the same every time, better than before, and clear about what is wrong.
 
 use mcvi::density::Gaussian;
-use mcvi::fit::{Ending, FitReport, Look, Optimiser, Schedule, Settings, Training};
+use mcvi::fit::{FitReport, Optimiser, Schedule, Settings, StopReason, TracePoint, Training};
 use mcvi::transition::{Hamiltonian, Inverse, MetropolisHastings, RandomWalk};
-use mcvi::{Approximation, Chain, Error, FromFn, Scope, Start, fit, fit_observed, target};
+use mcvi::{Approximation, Chain, Error, FromFn, Initialisation, Scope, fit, fit_observed, target};
 use mcvi_expr::{Array, Expr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ fn shifted() -> FromFn<Density> {
 
 /// A Gaussian about the origin with half the width, to be fitted by gradients alone.
 fn off_target() -> Approximation {
-    let start = Start::new(&[2.0, 0.0], &[0.5, 0.5]).unwrap();
+    let start = Initialisation::new(&[2.0, 0.0], &[0.5, 0.5]).unwrap();
     Approximation::from(Arc::new(shifted()), Chain::new(Gaussian::diagonal()), start).unwrap()
 }
 
 fn bound(approximation: &Approximation) -> f64 {
-    approximation.draw(4000, 12).unwrap().judge().bound.value
+    approximation.draw(4000, 12).unwrap().diagnose().bound.value
 }
 
 /// A folder for this test alone, empty.
@@ -45,14 +45,9 @@ fn the_same_seed_gives_the_same_fit_on_any_number_of_threads() {
     ];
     for chain in chains {
         let run = |seed, threads| {
-            let mut approximation = Approximation::new(shifted(), chain.clone()).unwrap();
-            let settings = Settings {
-                iterations: 300,
-                draws: 40,
-                seed,
-                hardware: mcvi::Hardware::with_threads(threads),
-                ..Settings::default()
-            };
+            let approximation = Approximation::new(shifted(), chain.clone()).unwrap();
+            let mut approximation = approximation.on(mcvi::Hardware::with_threads(threads));
+            let settings = Settings { iterations: 300, draws: 40, seed, ..Settings::default() };
             let report = fit(&mut approximation, &settings).unwrap();
             let bounds: Vec<f64> = report.trace.iter().map(|l| l.bound).collect();
             (approximation.params().clone(), bounds, approximation.draw(2500, 3).unwrap())
@@ -121,7 +116,7 @@ fn every_optimiser_and_every_schedule_improves_the_bound() {
 fn an_automatic_fit_ends_by_itself_at_the_best_bound() {
     let mut approximation = off_target();
     let report = fit(&mut approximation, &Settings::default()).unwrap();
-    assert_eq!(report.ending, Ending::Converged);
+    assert_eq!(report.stop_reason, StopReason::Converged);
     assert!(report.iterations < 20_000, "{}", report.iterations);
     let after = bound(&approximation);
     assert!((after - LOG_Z).abs() < 1e-3, "{after}");
@@ -147,7 +142,7 @@ fn a_fit_never_returns_worse_than_it_was_given() {
 }
 
 /// Fit and stop after so many looks.
-fn interrupted(after: usize) -> (Approximation, FitReport, Vec<Look>) {
+fn interrupted(after: usize) -> (Approximation, FitReport, Vec<TracePoint>) {
     let mut approximation = off_target();
     let mut looks = vec![];
     let settings = Settings { iterations: 5000, schedule: Schedule::Constant, ..Settings::default() };
@@ -168,10 +163,10 @@ fn an_observer_sees_progress_and_may_end_the_fit() {
             seen += 1;
             ControlFlow::Break(())
         });
-        assert_eq!((report.unwrap().ending, seen), (Ending::Interrupted, 1));
+        assert_eq!((report.unwrap().stop_reason, seen), (StopReason::Interrupted, 1));
     }
     let (approximation, report, looks) = interrupted(6);
-    assert_eq!(report.ending, Ending::Interrupted);
+    assert_eq!(report.stop_reason, StopReason::Interrupted);
     assert_eq!(looks.len(), 6);
     assert_eq!(report.iterations, looks[5].iteration);
     assert_eq!(report.trace.len(), 6);
@@ -198,10 +193,10 @@ fn a_restored_training_takes_the_iterations_that_would_have_followed() {
         assert_eq!(run(&mut whole, 33), run(&mut again, 33));
         assert_eq!(whole.state().expect("a state"), again.state().expect("a state"));
         // Also where draws without weight are left out from now on.
-        let mut careful = whole.careful(&approximation).expect("a training");
-        again.restore(&approximation, &careful.state().expect("a state")).expect("restored");
-        assert!(again.is_careful());
-        assert_eq!(run(&mut careful, 20), run(&mut again, 20));
+        let mut skip_non_finite = whole.skip_non_finite(&approximation).expect("a training");
+        again.restore(&approximation, &skip_non_finite.state().expect("a state")).expect("restored");
+        assert!(again.skips_non_finite());
+        assert_eq!(run(&mut skip_non_finite, 20), run(&mut again, 20));
         let before = again.state().expect("a state");
         let error = again.restore(&approximation, &state[1..]).expect_err("incomplete");
         assert!(error.to_string().contains("the state of a fit lacks `"), "{error}");
@@ -220,7 +215,7 @@ fn the_transitions_learn_at_a_rate_of_their_own() {
         Chain::new(Gaussian::diagonal()).step(step)
     };
     let moved = |transition_rate: f64| {
-        let start = Start::new(&[2.0, 0.0], &[0.5, 0.5]).unwrap();
+        let start = Initialisation::new(&[2.0, 0.0], &[0.5, 0.5]).unwrap();
         let mut approximation = Approximation::from(Arc::new(shifted()), chain(), start).unwrap();
         let before = approximation.params().clone();
         let schedule = Schedule::Constant;
@@ -243,7 +238,7 @@ fn clipping_tames_heavy_gradients() {
     // The bound's gradient has a heavy tail: exp(z) under a wide start.
     let heavy: Density = |_, z| z.sum(&[1]) - z.exp().sum(&[1]);
     let run = |clip| {
-        let start = Start::new(&[0.0], &[2.0]).unwrap();
+        let start = Initialisation::new(&[0.0], &[2.0]).unwrap();
         let chain = Chain::new(Gaussian::diagonal());
         let mut approximation = Approximation::from(Arc::new(target(1, heavy)), chain, start).unwrap();
         let optimiser = Optimiser::Sgd { momentum: 0.0 };
@@ -306,8 +301,8 @@ fn bad_optimisers_are_named() {
 
 #[test]
 fn no_threads_are_an_error_or_one() {
-    let settings = Settings { hardware: mcvi::Hardware::with_threads(0), iterations: 50, ..Settings::default() };
-    match fit(&mut off_target(), &settings) {
+    let settings = Settings { iterations: 50, ..Settings::default() };
+    match fit(&mut off_target().on(mcvi::Hardware::with_threads(0)), &settings) {
         Ok(report) => assert_eq!(report.iterations, 50),
         Err(error) => assert!(error.to_string().contains("threads"), "{error}"),
     }
@@ -359,7 +354,7 @@ fn a_saved_fit_draws_the_same_when_loaded() {
     // Twice: the second replaces the first.
     off_target().save(&path).unwrap();
     approximation.save(&path).unwrap();
-    let loaded = Approximation::load(&path, shifted(), chain()).unwrap();
+    let loaded = Approximation::load_with(&path, shifted(), chain()).unwrap();
     assert_eq!(approximation.draw(1200, 4).unwrap(), loaded.draw(1200, 4).unwrap());
     assert_eq!(approximation.gradient(20, 4).unwrap(), loaded.gradient(20, 4).unwrap());
     let values =
@@ -388,13 +383,13 @@ fn saves_at_the_same_time_do_not_disturb_each_other() {
 fn a_loaded_fit_goes_on_as_the_saved_one_would() {
     let folder = folder("again");
     let path = folder.join("fit.safetensors");
-    let start = Start::new(&[2.0, 0.0], &[0.5, 2.0]).unwrap();
+    let start = Initialisation::new(&[2.0, 0.0], &[0.5, 2.0]).unwrap();
     let mut approximation = Approximation::from(Arc::new(shifted()), Chain::hamiltonian(1), start).unwrap();
     let quick = Settings { iterations: 100, ..Settings::default() };
     fit(&mut approximation, &quick).unwrap();
     approximation.params_mut().set_learned("q0", false);
     approximation.save(&path).unwrap();
-    let mut loaded = Approximation::load(&path, shifted(), Chain::hamiltonian(1)).unwrap();
+    let mut loaded = Approximation::load(&path, shifted()).unwrap();
     // Whether a parameter is learned, and its scale, belong to the fit.
     assert_eq!(approximation.params(), loaded.params());
     fit(&mut approximation, &quick).unwrap();
@@ -407,7 +402,7 @@ fn a_loaded_fit_goes_on_as_the_saved_one_would() {
 fn files_that_cannot_be_loaded_say_why() {
     let folder = folder("bad");
     let path = folder.join("fit.safetensors");
-    let load = |name: &str, chain: Chain| Approximation::load(folder.join(name), shifted(), chain).err().unwrap();
+    let load = |name: &str, chain: Chain| Approximation::load_with(folder.join(name), shifted(), chain).err().unwrap();
     let chain = || Chain::new(Gaussian::diagonal());
 
     let error = load("missing", chain());
@@ -415,13 +410,13 @@ fn files_that_cannot_be_loaded_say_why() {
     for (name, bytes) in [("empty", vec![]), ("text", b"not a fit at all".to_vec()), ("zeros", vec![0; 1000])] {
         std::fs::write(folder.join(name), bytes).unwrap();
         let error = load(name, chain());
-        assert!(matches!(&error, Error::File { path, .. } if path.ends_with(name)), "{error}");
+        assert!(matches!(&error, Error::Damaged { path, .. } if path.ends_with(name)), "{error}");
     }
     off_target().save(&path).unwrap();
     let whole = std::fs::read(&path).unwrap();
     for (name, length) in [("cut", whole.len() - 8), ("head", 40)] {
         std::fs::write(folder.join(name), &whole[..length]).unwrap();
-        assert!(matches!(load(name, chain()), Error::File { .. }));
+        assert!(matches!(load(name, chain()), Error::Damaged { .. }));
     }
     // Another program's file of the same format.
     let other = b"\x02\0\0\0\0\0\0\0{}";
@@ -434,9 +429,9 @@ fn files_that_cannot_be_loaded_say_why() {
         assert!(error.to_string().contains("another chain"), "{error}");
     }
     let wide = target(5, |_, z| z.square().sum(&[1]) * -0.5);
-    let error = Approximation::load(&path, wide, chain()).err().unwrap();
+    let error = Approximation::load_with(&path, wide, chain()).err().unwrap();
     assert!(error.to_string().contains('2') && error.to_string().contains('5'), "{error}");
-    assert!(Approximation::load(&path, shifted(), chain()).is_ok());
+    assert_eq!(Approximation::load(&path, shifted()).unwrap().chain(), &chain());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,16 +1,17 @@
 //! One call to infer: its verdicts are right where the answer is known, and how it ends is said.
 
-use mcvi::infer::{ChainChoice, Ended, Posterior, Request, VerdictKind, Weights, infer, infer_quietly, summarise};
+use mcvi::diagnostics::{Weights, summarise};
+use mcvi::fit::StopReason;
+use mcvi::infer::{ChainChoice, Posterior, Request, VerdictKind, infer, infer_observed};
 use mcvi::model::{Model, normal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
-use mcvi::{Error, log_density, posteriors, target};
+use mcvi::{DescribedModel, Error, log_density, posteriors, target};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// What is known of a marginal: its name, mean and standard deviation.
 type Known = (String, f64, f64);
 
-fn model(name: &str) -> Model {
+fn model(name: &str) -> DescribedModel {
     let built_in = posteriors::ALL.iter().find(|b| b.name == name).expect("a posterior of this name");
     built_in.model().expect("a model")
 }
@@ -22,7 +23,7 @@ fn request(chain: ChainChoice, seed: u64) -> Request {
 }
 
 fn fitted(name: &str, chain: ChainChoice, seed: u64) -> Posterior {
-    infer_quietly(model(name), &request(chain, seed)).expect("a posterior")
+    infer(model(name), &request(chain, seed)).expect("a posterior")
 }
 
 /// Mean and standard deviation of values with log weights.
@@ -91,7 +92,7 @@ fn banana() -> Vec<Known> {
 fn off(name: &str, posterior: &Posterior, known: &[Known]) -> (f64, f64) {
     let draws = &posterior.draws;
     assert!(draws.z.len() >= 50_000);
-    let all = model(name).quantities(&draws.z, 1).expect("quantities");
+    let all = model(name).model.quantities(&draws.z, 1).expect("quantities");
     let weights = Weights::smoothed(&draws.log_weights);
     let mut worst = (0.0f64, 0.0f64);
     for (name, mean, sd) in known {
@@ -107,15 +108,15 @@ fn off(name: &str, posterior: &Posterior, known: &[Known]) -> (f64, f64) {
 }
 
 fn assert_good_means_right(name: &str, known: &[Known], chain: ChainChoice, seed: u64) -> (VerdictKind, f64) {
-    let posterior = fitted(name, chain, seed);
+    let posterior = fitted(name, chain.clone(), seed);
     let (kind, off) = (posterior.verdict.kind, off(name, &posterior, known));
-    eprintln!("{name} {chain:?} {seed}: {kind:?}, off {off:?}, {:?}", posterior.judgement.bound);
+    eprintln!("{name} {chain:?} {seed}: {kind:?}, off {off:?}, {:?}", posterior.diagnostics.bound);
     if kind == VerdictKind::Good {
         assert!(off.0 < 0.1 && off.1 < 0.1, "{name}, seed {seed}: called good, and is off by {off:?}");
-        assert!(posterior.judgement.pareto_k <= 0.7 && !posterior.verdict.reasons.is_empty());
+        assert!(posterior.diagnostics.pareto_k <= 0.7 && !posterior.verdict.reasons.is_empty());
     }
     assert!(!posterior.attempts.is_empty());
-    (kind, posterior.judgement.bound.value)
+    (kind, posterior.diagnostics.bound.value)
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn eight_schools_is_good_and_right() {
 #[test]
 fn short_chains_and_none_are_called_good_only_where_they_are() {
     for chain in [ChainChoice::None, ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 }] {
-        assert_good_means_right("stomach-cancer", &stomach_cancer(), chain, 1);
+        assert_good_means_right("stomach-cancer", &stomach_cancer(), chain.clone(), 1);
         assert_good_means_right("banana", &banana(), chain, 1);
     }
     assert_good_means_right("eight-schools", &eight_schools(), ChainChoice::None, 1);
@@ -164,14 +165,14 @@ fn a_mixture_fitted_in_one_mode_is_not_to_be_trusted() {
     assert_eq!(posterior.verdict.kind, VerdictKind::DoNotTrust);
     let said = posterior.verdict.reasons.join("; ");
     assert!(said.contains("2 separate modes") && said.contains("30 %"), "{said}");
-    assert!(!posterior.verdict.next.is_empty());
+    assert!(!posterior.verdict.advice.is_empty());
     assert_eq!(posterior.modes.len(), 2);
     for (mode, place) in posterior.modes.iter().zip([4.0, -4.0]) {
-        assert!(mode.start.center.iter().all(|c| (c - place).abs() < 1e-3), "{mode:?}");
+        assert!(mode.initialisation.center.iter().all(|c| (c - place).abs() < 1e-3), "{mode:?}");
     }
     assert!((posterior.modes[0].laplace - 0.7f64.ln()).abs() < 1e-3, "{:?}", posterior.modes[0]);
     for (mode, share) in posterior.modes.iter().zip([0.7f64, 0.3]) {
-        let bound = mode.judgement.as_ref().expect("compared").bound;
+        let bound = mode.diagnostics.as_ref().expect("compared").bound;
         assert!(
             (bound.value - share.ln()).abs() < 0.01 + 4.0 * bound.se && (mode.share - share).abs() < 0.01,
             "{mode:?}"
@@ -191,15 +192,15 @@ fn modes_are_told_apart_by_their_bounds_not_by_their_heights() {
         ((normal - top).exp() + (student - top).exp()).ln() + top
     });
     let request = request(ChainChoice::None, 1);
-    let posterior = infer_quietly(both, &request).expect("a posterior");
+    let posterior = infer(both, &request).expect("a posterior");
     assert_eq!(posterior.modes.len(), 2, "{:?}", posterior.modes);
     let [wide, narrow] = [&posterior.modes[0], &posterior.modes[1]];
-    assert!((wide.start.center[0] - 6.0).abs() < 0.1 && wide.share > narrow.share, "{:?}", posterior.modes);
+    assert!((wide.initialisation.center[0] - 6.0).abs() < 0.1 && wide.share > narrow.share, "{:?}", posterior.modes);
     assert_eq!(wide.starts + narrow.starts, 8);
     assert_eq!(posterior.verdict.kind, VerdictKind::DoNotTrust);
     // One mode is fitted once, by the fit itself.
     let banana = fitted("banana", ChainChoice::None, 1);
-    assert!(banana.modes.len() == 1 && banana.modes[0].judgement.is_none() && banana.modes[0].share == 1.0);
+    assert!(banana.modes.len() == 1 && banana.modes[0].diagnostics.is_none() && banana.modes[0].share == 1.0);
 }
 
 #[test]
@@ -207,38 +208,38 @@ fn a_funnel_fitted_with_too_few_steps_is_not_good() {
     for chain in [ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, ChainChoice::None] {
         let mut request = request(chain, 1);
         request.settings.iterations = 4000;
-        let posterior = infer_quietly(model("funnel"), &request).expect("a posterior");
-        assert_ne!(posterior.verdict.kind, VerdictKind::Good, "{:?}", posterior.judgement);
-        assert!(!posterior.verdict.reasons.is_empty() && !posterior.verdict.next.is_empty());
+        let posterior = infer(model("funnel"), &request).expect("a posterior");
+        assert_ne!(posterior.verdict.kind, VerdictKind::Good, "{:?}", posterior.diagnostics);
+        assert!(!posterior.verdict.reasons.is_empty() && !posterior.verdict.advice.is_empty());
     }
 }
 
 #[test]
 fn interrupted_fits_deliver_what_there_is_and_say_so() {
     let mut looks = 0;
-    let posterior = infer(Arc::new(model("eight-schools")), &request(ChainChoice::Auto, 1), |name, look| {
+    let posterior = infer_observed(model("eight-schools"), &request(ChainChoice::Auto, 1), |name, look| {
         looks += 1;
         assert!(!name.is_empty() && look.iteration > 0 && look.iterations >= look.iteration);
         ControlFlow::Break(())
     });
     let posterior = posterior.expect("what there is");
-    assert!(posterior.ended == Ended::Interrupted && looks == 1 && posterior.attempts.len() == 1);
-    assert!(posterior.draws.z.len() >= 50_000 && posterior.judgement.bound.value.is_finite());
+    assert!(posterior.stop_reason == StopReason::Interrupted && looks == 1 && posterior.attempts.len() == 1);
+    assert!(posterior.draws.z.len() >= 50_000 && posterior.diagnostics.bound.value.is_finite());
     let said = posterior.verdict.reasons.join("; ");
     assert!(said.contains("interrupted"), "{said}");
     let finished = fitted("banana", ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, 1);
-    assert!(finished.ended == Ended::Finished && !finished.verdict.reasons.join("; ").contains("interrupted"));
+    assert!(finished.stop_reason.is_complete() && !finished.verdict.reasons.join("; ").contains("interrupted"));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_on_any_number_of_threads() {
     let run = |seed, threads| {
         let mut request = request(ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 }, seed);
-        (request.settings.hardware.threads, request.settings.iterations) = (threads, 500);
-        infer_quietly(model("eight-schools"), &request).expect("a posterior")
+        (request.hardware.threads, request.settings.iterations) = (threads, 500);
+        infer(model("eight-schools"), &request).expect("a posterior")
     };
     let (one, two) = (run(3, 1), run(3, 2));
-    assert_eq!((&one.draws, &one.judgement, &one.verdict), (&two.draws, &two.judgement, &two.verdict));
+    assert_eq!((&one.draws, &one.diagnostics, &one.verdict), (&two.draws, &two.diagnostics, &two.verdict));
     assert_eq!(one.approximation.params(), two.approximation.params());
     assert_ne!(one.draws, run(4, 2).draws);
 }
@@ -254,9 +255,9 @@ fn targets_that_are_nowhere_finite_are_an_error_that_says_so() {
     });
     let request = Request::default();
     let found = [
-        infer_quietly(infinite, &request).map(|_| ()),
-        infer_quietly(undefined, &request).map(|_| ()),
-        infer_quietly(impossible.expect("a model"), &request).map(|_| ()),
+        infer(infinite, &request).map(|_| ()),
+        infer(undefined, &request).map(|_| ()),
+        infer(impossible.expect("a model"), &request).map(|_| ()),
     ];
     for error in found {
         let error = error.expect_err("nothing to fit");
@@ -271,7 +272,7 @@ fn impossible_requests_are_refused() {
     let refused = |change: &dyn Fn(&mut Request), says: &str| {
         let mut request = Request::default();
         change(&mut request);
-        let error = infer_quietly(model("banana"), &request).map(|_| ()).expect_err(says);
+        let error = infer(model("banana"), &request).map(|_| ()).expect_err(says);
         assert!(matches!(error, Error::Setting { .. }) && error.to_string().contains(says), "{error}");
     };
     refused(&|r| r.starts = 0, "starts");

@@ -3,7 +3,7 @@
 use mcvi::density::{Categorical, Gaussian, Inputs, Predictor};
 use mcvi::fit::Settings;
 use mcvi::transition::{Hamiltonian, Inverse, Langevin, MetropolisHastings, RandomWalk};
-use mcvi::{Approximation, Chain, Error, Sharing, Start, Target, fit, target};
+use mcvi::{Approximation, Chain, Error, Initialisation, Sharing, Target, fit, target};
 use std::sync::Arc;
 
 /// log 2π: that of a standard normal in two dimensions, not normalised.
@@ -30,7 +30,7 @@ fn learned() -> Categorical {
 }
 
 fn made(chain: Chain) -> Approximation {
-    Approximation::from(normal(), chain, Start::standard(2)).unwrap()
+    Approximation::from(normal(), chain, Initialisation::standard(2)).unwrap()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn sampled_positions_have_weights_that_average_to_the_evidence() {
             let tilted = mcvi_expr::Array::new(bias.len(), tilted).unwrap();
             approximation.params_mut().set("iterate.bias", tilted).unwrap();
         }
-        let judged = approximation.draw(40_000, 2).unwrap().judge();
+        let judged = approximation.draw(40_000, 2).unwrap().diagnose();
         let (value, se) = (judged.log_evidence.value, judged.log_evidence.se);
         assert!((value - LOG_Z).abs() < 4.0 * se, "{:?}: {value} ± {se}", approximation.chain());
         assert!(judged.bound.value < LOG_Z + 3.0 * judged.bound.se);
@@ -107,7 +107,7 @@ fn a_learned_indicator_is_at_least_as_good_as_a_uniform_one() {
     let bound = |chain: Chain| {
         let mut approximation = made(chain);
         fit(&mut approximation, &settings).unwrap();
-        approximation.draw(40_000, 9).unwrap().judge().bound
+        approximation.draw(40_000, 9).unwrap().diagnose().bound
     };
     // Positions before and after a step differ, so that z says which it is.
     let uniform = bound(langevin(1).average_last(2));
@@ -121,9 +121,11 @@ fn a_learned_indicator_is_at_least_as_good_as_a_uniform_one() {
 #[test]
 fn counts_out_of_range_are_errors() {
     for count in [0, 4, 100] {
-        let error = Approximation::from(normal(), metropolis(2).average_last(count), Start::standard(2)).err().unwrap();
+        let error = Approximation::from(normal(), metropolis(2).average_last(count), Initialisation::standard(2))
+            .err()
+            .unwrap();
         assert!(matches!(error, Error::Setting { what: "iterates", .. }), "{error}");
         assert!(error.to_string().contains(&format!("last {count} of 3")), "{error}");
     }
-    assert!(Approximation::from(normal(), metropolis(2).average_last(3), Start::standard(2)).is_ok());
+    assert!(Approximation::from(normal(), metropolis(2).average_last(3), Initialisation::standard(2)).is_ok());
 }

@@ -2,13 +2,14 @@
 
 use mcvi::density::Gaussian;
 use mcvi::diagnostics::mean;
-use mcvi::infer::{ChainChoice, Request, VerdictKind, Weights, infer_quietly, summarise};
+use mcvi::diagnostics::{Weights, summarise};
+use mcvi::infer::{ChainChoice, Request, VerdictKind, infer};
 use mcvi::model::{
     Builder, Constraint, Model, Quantity, bernoulli_logit, categorical_logit, dirichlet, exponential, gamma,
     half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal, poisson_log,
     uniform,
 };
-use mcvi::{Approximation, Chain, Choices, Start, Target, log_density};
+use mcvi::{Approximation, Chain, Choices, Initialisation, Target, log_density};
 use mcvi_expr::External;
 use std::f64::consts::{PI, TAU};
 use std::sync::Arc;
@@ -386,7 +387,7 @@ fn improper_priors_have_no_draws() {
 }
 
 fn approximation(model: Model, center: f64, sd: f64) -> Approximation {
-    let start = Start::new(&[center], &[sd]).expect("a start");
+    let start = Initialisation::new(&[center], &[sd]).expect("a start");
     Approximation::from(Arc::new(model), Chain::new(Gaussian::diagonal()), start).expect("an approximation")
 }
 
@@ -636,11 +637,11 @@ fn black_boxes_and_plain_log_densities_are_fitted_like_any_model() {
     let mut request = Request { chain: ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 }, ..Request::default() };
     request.settings.iterations = 2000;
     for model in [external, plain] {
-        let posterior = infer_quietly(model.expect("a model"), &request).expect("a posterior");
+        let posterior = infer(model.expect("a model"), &request).expect("a posterior");
         assert_eq!(posterior.verdict.kind, VerdictKind::Good, "{:?}", posterior.verdict);
-        let judgement = &posterior.judgement;
-        assert!((judgement.log_evidence.value - log_evidence).abs() < 0.01, "{judgement:?}");
-        assert!(judgement.bound.value < log_evidence + 1e-3 && judgement.bound.value > log_evidence - 0.02);
+        let diagnostics = &posterior.diagnostics;
+        assert!((diagnostics.log_evidence.value - log_evidence).abs() < 0.01, "{diagnostics:?}");
+        assert!(diagnostics.bound.value < log_evidence + 1e-3 && diagnostics.bound.value > log_evidence - 0.02);
         let weights = Weights::smoothed(&posterior.draws.log_weights);
         for i in 0..2 {
             let column: Vec<f64> = posterior.draws.z.iter().map(|z| z[i]).collect();

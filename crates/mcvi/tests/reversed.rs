@@ -67,7 +67,7 @@ fn the_ratio_of_reversed_dynamics_is_its_acceptance_probability() {
     let plain = draws(start().step(hmc().inverse(Inverse::Reversed)));
     let accepted = draws(start().step(MetropolisHastings::hamiltonian(hmc())));
     let (name, accept) = &accepted.diagnostics[0][0];
-    assert_eq!(name, "accept");
+    assert_eq!(*name, mcvi::transition::Diagnostic::Acceptance);
     assert!(accept.iter().any(|a| *a < 0.9));
     for (log_alpha, accept) in plain.steps[0].iter().zip(accept) {
         assert!((log_alpha.exp().min(1.0) - accept).abs() < 1e-9, "{log_alpha}, {accept}");

@@ -35,7 +35,7 @@ fn quick() -> Settings {
 }
 
 fn bound(approximation: &Approximation) -> Mean {
-    approximation.draw(20_000, 99).unwrap().judge().bound
+    approximation.draw(20_000, 99).unwrap().diagnose().bound
 }
 
 /// Grow by three steps, and see that each stage keeps what it should.
@@ -98,7 +98,10 @@ fn a_saved_fit_is_grown_like_the_one_in_memory() {
     let mut approximation = Approximation::new(correlated(), chain()).unwrap();
     fit(&mut approximation, &quick()).unwrap();
     approximation.save(&path).unwrap();
-    let loaded = Approximation::load(&path, correlated(), chain()).unwrap();
+    let loaded = Approximation::load(&path, correlated()).unwrap();
+    assert_eq!(loaded.chain(), &chain());
+    let other = Approximation::load_with(&path, correlated(), Chain::hamiltonian(2)).err().unwrap().to_string();
+    assert!(other.contains("of another chain: a Hamiltonian step of 1 leapfrogs ("), "{other}");
     let step = || Langevin { inverse: Inverse::learned(Gaussian::linear()) };
     let (grown, stage) = grow(&approximation, step(), &quick()).unwrap();
     let (again, same) = grow(&loaded, step(), &quick()).unwrap();
@@ -108,7 +111,7 @@ fn a_saved_fit_is_grown_like_the_one_in_memory() {
     // A grown chain is saved and loaded as well, and draws the same.
     let longer = approximation.grown(Hamiltonian::new(1)).unwrap();
     longer.save(&path).unwrap();
-    let loaded = Approximation::load(&path, correlated(), longer.chain().clone()).unwrap();
+    let loaded = Approximation::load_with(&path, correlated(), longer.chain().clone()).unwrap();
     assert_eq!(longer.draw(100, 1).unwrap(), loaded.draw(100, 1).unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
 }

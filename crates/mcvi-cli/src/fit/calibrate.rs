@@ -4,13 +4,14 @@
 //! fit` would. If the posteriors are right, the true parameters lie below a uniformly distributed share of the draws
 //! (Talts et al. 2018, "Validating Bayesian inference algorithms with simulation-based calibration").
 
-use super::problem::Problem;
+use super::catalogue;
 use crate::mistake::Mistake;
 use crate::number::json_number;
 use crate::{progress, work};
 use anyhow::Result;
 use clap::Args;
-use mcvi::infer::{Request, VerdictKind, Weights, infer_quietly};
+use mcvi::infer::{Request, VerdictKind, infer};
+use mcvi::{BayesianModel, Hardware};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -49,10 +50,11 @@ struct Simulation {
 
 /// Simulate, fit, compare.
 pub fn run(options: &Options) -> Result<()> {
-    let problem = Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?;
+    let model = catalogue::open(&options.model, options.data.as_deref(), options.target.as_deref())?;
+    let name = model.about().name;
     let count = usize::from(options.simulations);
-    let prior = problem.model.prior(count, options.seed)?.filter(|p| !p.predictive.is_empty()).ok_or_else(|| {
-        Mistake(format!("{} has an improper prior or no observations: it cannot be simulated from", problem.name))
+    let prior = model.prior(count, options.seed)?.filter(|p| !p.predictive.is_empty()).ok_or_else(|| {
+        Mistake(format!("{name} has an improper prior or no observations: it cannot be simulated from"))
     })?;
     let numbers: Vec<usize> = (0..count).collect();
     let bar = progress::bar(count, "Calibrating");
@@ -63,11 +65,9 @@ pub fn run(options: &Options) -> Result<()> {
             .iter()
             .map(|q| (q.name.clone(), q.values[i * q.size()..(i + 1) * q.size()].to_vec()))
             .collect();
-        let model = problem.model.observing(&data)?;
-        let mut request = Request::default();
+        let mut request = Request { hardware: Hardware::with_threads(1), ..Request::default() };
         request.settings.seed = options.seed.wrapping_add(i as u64);
-        request.settings.hardware.threads = 1;
-        let posterior = match infer_quietly(model.clone(), &request) {
+        let posterior = match infer(model.observing(&data)?, &request) {
             // A data set that cannot be fitted counts as such.
             Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {
                 bar.inc(1);
@@ -75,11 +75,8 @@ pub fn run(options: &Options) -> Result<()> {
             }
             other => other?,
         };
-        let weights = match posterior.judgement.pareto_k <= 0.7 {
-            true => Weights::smoothed(&posterior.draws.log_weights),
-            false => Weights::even(posterior.draws.z.len()),
-        };
-        let fitted = model.constrained(&posterior.draws.z)?;
+        let weights = posterior.weights();
+        let fitted = posterior.model.quantities(&posterior.draws.z, None, request.hardware)?;
         let mut shares = vec![];
         for (q, truth) in fitted.parameters.iter().zip(&prior.parameters) {
             for e in 0..q.size() {
@@ -92,15 +89,15 @@ pub fn run(options: &Options) -> Result<()> {
     bar.finish_and_clear();
     let failed = done.iter().filter(|s| s.is_none()).count();
     let done: Vec<Simulation> = done.into_iter().flatten().collect();
-    let names = problem.model.names();
+    let names = model.names();
     let columns: Vec<Vec<f64>> = (0..names.len()).map(|j| done.iter().map(|s| s.shares[j]).collect()).collect();
     let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
     let verdicts = verdicts.map(|v| (v.word(), done.iter().filter(|s| s.verdict == v).count()));
     let verdicts = [verdicts.as_slice(), &[("failed", failed)]].concat();
     let text = if options.json {
-        as_json(&problem.name, &names, &columns, &verdicts).to_string()
+        as_json(&name, &names, &columns, &verdicts).to_string()
     } else {
-        table(&problem.name, count, &names, &columns, &verdicts)
+        table(&name, count, &names, &columns, &verdicts)
     };
     super::print(&text)
 }
@@ -108,8 +105,8 @@ pub fn run(options: &Options) -> Result<()> {
 fn table(name: &str, count: usize, names: &[String], columns: &[Vec<f64>], verdicts: &[(&str, usize)]) -> String {
     let mut text =
         format!("Simulation-based calibration of {name}: {count} data sets drawn from the prior and fitted.\n");
-    let said: Vec<String> = verdicts.iter().map(|(v, n)| format!("{n} {v}")).collect();
-    let _ = write!(text, "Verdicts: {}.\n\n", said.join(", "));
+    let counts: Vec<String> = verdicts.iter().map(|(v, n)| format!("{n} {v}")).collect();
+    let _ = write!(text, "Verdicts: {}.\n\n", counts.join(", "));
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(4);
     let _ = writeln!(text, "{:<width$}  truth below draws, tenths of the unit interval     KS      p", "");
     for (name, shares) in names.iter().zip(columns) {

@@ -1,23 +1,25 @@
 //! `mcvi fit`, `mcvi draw` and `mcvi list`: from a model to a judged posterior, and more draws of it later.
 
+mod arviz;
 pub mod calibrate;
+mod catalogue;
 mod files;
-mod problem;
+mod page;
 mod result;
 mod settings;
+mod version1;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
-use crate::output::print;
+use crate::output::{HardwareOptions, print};
 use crate::store::folder::Staging;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use mcvi::infer::{Budget, ChainChoice, Checkpoint, Ended, Request, infer_from};
-use mcvi::posteriors;
-use problem::Problem;
+use mcvi::infer::{Budget, ChainChoice, Checkpoint, Request, infer_from};
+use mcvi::{BayesianModel, Chain};
 use result::Outcome;
 use settings::Saved;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,14 +35,15 @@ pub struct Options {
     /// For a regression: the column to predict.
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Go on with the fit of this folder exactly where it stopped: it ends as if it never had.
+    /// Resume the fit of this folder exactly where it stopped: it ends as if it never had.
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with = "repeat")]
     from: Option<PathBuf>,
     /// Fit again what this folder holds, with the same settings, from the beginning.
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with_all = ["iterations", "seconds"])]
     repeat: Option<PathBuf>,
-    /// The chain after the Gaussian: chosen by need, none (plain variational inference), or Hamiltonian.
-    #[arg(long, value_enum, default_value = "auto", value_name = "KIND")]
+    /// The chain after the Gaussian: auto (chosen by need), none (plain variational inference), hamiltonian, or a file
+    /// that describes any chain (FILE.toml or FILE.json; see the guide).
+    #[arg(long, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
     /// Hamiltonian steps, with --chain hamiltonian. [default: 2]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -72,9 +75,8 @@ pub struct Options {
     /// The seed of all draws: the same seed gives the same results.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads to use. Results do not depend on it. [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    hardware: HardwareOptions,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -84,14 +86,29 @@ pub struct Options {
 const SAVED: [&str; 10] =
     ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance", "starts", "rate", "seed"];
 
-/// Draws to write unless it is said how many.
+/// Draws to write by default.
 const DRAWS: usize = 4000;
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone)]
 enum ChainOption {
     Auto,
     None,
     Hamiltonian,
+    File(PathBuf),
+}
+
+impl std::str::FromStr for ChainOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(ChainOption::Auto),
+            "none" => Ok(ChainOption::None),
+            "hamiltonian" => Ok(ChainOption::Hamiltonian),
+            file if file.ends_with(".toml") || file.ends_with(".json") => Ok(ChainOption::File(file.into())),
+            _ => Err("choose auto, none, hamiltonian, or a file FILE.toml or FILE.json".to_owned()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,7 +119,7 @@ enum CovarianceOption {
 
 /// What was meant: what to fit, how, and from where on.
 struct Meant {
-    problem: Problem,
+    model: Arc<dyn BayesianModel>,
     request: Request,
     checkpoint: Checkpoint,
 }
@@ -111,15 +128,15 @@ impl Options {
     /// What was typed becomes what was meant.
     fn resolve(&self) -> Result<Meant> {
         let saved = self.from.as_deref().or(self.repeat.as_deref()).map(Saved::open).transpose()?;
-        let (problem, mut request, checkpoint) = match &saved {
+        let (model, mut request, checkpoint) = match &saved {
             None => {
-                let problem = Problem::new(&self.model, self.data.as_deref(), self.target.as_deref())?;
-                (problem, self.request()?, Checkpoint::default())
+                let model = catalogue::open(&self.model, self.data.as_deref(), self.target.as_deref())?;
+                (model, self.request()?, Checkpoint::default())
             }
             Some(run) if self.from.is_some() => {
-                (run.problem()?, run.continued()?, Checkpoint::load(run.file(files::STATE))?)
+                (run.model()?, run.continued(), Checkpoint::load(run.file(files::STATE))?)
             }
-            Some(run) => (run.problem()?, run.repeated()?, Checkpoint::default()),
+            Some(run) => (run.model()?, run.repeated(), Checkpoint::default()),
         };
         let given = self.iterations.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         if let Some(most) = given {
@@ -141,20 +158,23 @@ impl Options {
         if let Some(draws) = self.draws {
             request.draws = draws as usize;
         }
-        if let Some(threads) = self.threads {
-            request.settings.hardware.threads = threads.into();
-        }
-        Ok(Meant { problem, request, checkpoint })
+        request.hardware = self.hardware.resolved()?;
+        Ok(Meant { model, request, checkpoint })
     }
 
     /// The request of a fit from the beginning.
     fn request(&self) -> Result<Request> {
         let sized = self.steps.is_some() || self.leapfrogs.is_some();
-        let chain = match self.chain {
-            ChainOption::None if sized => {
-                let why = "--steps and --leapfrogs say how long a chain is, and --chain none asks for none";
+        let chain = match &self.chain {
+            ChainOption::None | ChainOption::File(_) if sized => {
+                let why = "--steps and --leapfrogs set the length of a Hamiltonian chain; use --chain hamiltonian";
                 return Err(Mistake(why.to_owned()).into());
             }
+            ChainOption::File(_) if self.covariance.is_some() => {
+                let why = "--covariance is for the chains that mcvi makes; the file of --chain has its own";
+                return Err(Mistake(why.to_owned()).into());
+            }
+            ChainOption::File(path) => ChainChoice::Given(read_chain(path)?),
             ChainOption::None => ChainChoice::None,
             ChainOption::Auto if !sized => ChainChoice::Auto,
             _ => ChainChoice::Hamiltonian {
@@ -178,29 +198,28 @@ impl Options {
 /// Fit, judge, print and write.
 pub fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
-    let Meant { problem, request, checkpoint } = options.resolve()?;
+    let Meant { model, request, checkpoint } = options.resolve()?;
     // Before any work is done.
     let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
     let unfinished = staging.as_ref().map(|s| s.path().to_owned());
     let watch = watch::Watch::new(request.budget, unfinished);
-    let look = |name: &str, look: &mcvi::fit::Look| watch.look(name, look);
-    let posterior = infer_from(Arc::new(problem.model.clone()), &request, &checkpoint, look)?;
+    let posterior = infer_from(model, &request, &checkpoint, |name, point| watch.show(name, point))?;
     watch.finish();
-    let (ended, went_on) = (posterior.ended, posterior.iterations > checkpoint.iterations());
+    let (complete, went_on) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = begun.elapsed().as_secs_f64();
-    let outcome = Outcome::new(&problem, posterior, request.settings.seed, request.draws, seconds)?;
+    let outcome = Outcome::new(posterior, request.settings.seed, request.draws, seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
     if options.from.is_some() && !went_on {
-        text += "\n\nThe fit had ended by itself; there was nothing left to do.";
+        text += "\n\nThe fit was complete; there was nothing left to do.";
     }
     if let Some(staging) = staging {
-        files::write(staging.path(), &outcome, &problem, &request, &json)?;
+        files::write(staging.path(), &outcome, &request, &json)?;
         let folder = staging.commit()?;
         let folder = folder.display();
         text += &format!("\n\nWritten to {folder}: report.html and more.");
-        if ended != Ended::Finished {
-            text += &format!("\nTo go on where it stopped: mcvi fit --from {folder} --out DIR");
+        if !complete {
+            text += &format!("\nTo resume it: mcvi fit --from {folder} --out DIR");
         }
     }
     print(&if options.json { json.to_string() } else { text })
@@ -221,13 +240,16 @@ pub struct DrawOptions {
     /// A CSV file to write instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    hardware: HardwareOptions,
 }
 
 /// Draw more from a fit that was saved.
 pub fn draw(options: &DrawOptions) -> Result<()> {
-    let (problem, approximation) = files::load(&options.run)?;
+    let hardware = options.hardware.resolved()?;
+    let (model, approximation) = files::load(&options.run, hardware)?;
     let draws = approximation.draw(options.draws as usize, options.seed)?;
-    let columns = result::columns(&problem, &draws)?;
+    let columns = result::columns(model.as_ref(), &draws, hardware)?;
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)
             .map_err(|e| mistaken(anyhow::Error::new(e).context(format!("cannot write {}", path.display())))),
@@ -241,13 +263,15 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
 
 /// Say what there is to fit.
 pub fn list() -> Result<()> {
-    let mut text = "Posteriors that come with mcvi (mcvi fit NAME):\n\n".to_owned();
-    for b in &posteriors::ALL {
-        text += &format!("  {:<18}{}\n", b.name, b.about);
+    print(&catalogue::list())
+}
+
+/// A chain as a file describes it.
+fn read_chain(path: &Path) -> Result<Chain> {
+    let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| bad(&e))?;
+    if path.extension().is_some_and(|e| e == "json") {
+        return Ok(serde_json::from_str(&text).map_err(|e| bad(&e))?);
     }
-    text += "\nRegressions over a CSV file (mcvi fit NAME --data FILE.csv --target COLUMN):\n\n";
-    for (name, about) in problem::REGRESSIONS {
-        text += &format!("  {name:<18}{about}\n");
-    }
-    print(text.trim_end())
+    Ok(toml::from_str(&text).map_err(|e| bad(&e))?)
 }

@@ -1,32 +1,24 @@
 //! What a fit came to, for people and for programs.
 
-use super::problem::Problem;
 use crate::number::{fixed, json_number, with_error};
 use crate::store::Column;
 use anyhow::Result;
-use mcvi::Draws;
-use mcvi::diagnostics::{LogMean, Mean};
-use mcvi::infer::{Ended, Posterior, Summary, VerdictKind, Weights, summarise};
+use mcvi::diagnostics::{LogMean, Mean, SummaryTable};
+use mcvi::fit::StopReason;
+use mcvi::infer::{Advice, Posterior, VerdictKind};
 use mcvi::model::{Quantities, Quantity};
+use mcvi::{BayesianModel, Draws, Hardware};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// Pareto k̂ up to which reweighting is sound.
-const SOUND: f64 = 0.7;
 /// Parameters shown in the terminal.
 const SHOWN: usize = 24;
 
-/// A judged posterior in the units of its model.
+/// A judged posterior with what the command makes of it.
 pub struct Outcome {
-    pub name: String,
-    pub about: String,
-    pub notes: Vec<String>,
-    pub log_evidence: Option<f64>,
     pub posterior: Posterior,
     /// Marginals of parameters and generated quantities.
-    pub summaries: Vec<(String, Summary)>,
-    /// Whether these are reweighted.
-    pub reweighted: bool,
+    pub summaries: SummaryTable,
     /// As many draws as were asked for, with what follows from them.
     pub written: Quantities,
     pub count: usize,
@@ -34,56 +26,31 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn new(problem: &Problem, posterior: Posterior, seed: u64, count: usize, seconds: f64) -> Result<Self> {
-        let draws = &posterior.draws;
-        let all = problem.model.constrained(&draws.z)?;
-        let reweighted = posterior.judgement.pareto_k <= SOUND && posterior.judgement.lost == 0;
-        let weights =
-            if reweighted { Weights::smoothed(&draws.log_weights) } else { Weights::even(draws.log_weights.len()) };
-        let columns =
-            all.parameters.iter().chain(&all.generated).flat_map(|q| {
-                q.names().into_iter().enumerate().map(|(i, name)| (name, q.column(i))).collect::<Vec<_>>()
-            });
-        let summaries = columns.map(|(name, column)| (name, summarise(&column, &weights))).collect();
-        let written = problem.model.quantities(&draws.z[..count.min(draws.z.len())], seed)?;
-        Ok(Outcome {
-            name: problem.name.clone(),
-            about: problem.about.clone(),
-            notes: problem.notes.clone(),
-            log_evidence: problem.log_evidence,
-            posterior,
-            summaries,
-            reweighted,
-            written,
-            count,
-            seconds,
-        })
-    }
-
-    /// The share of draws that the weights leave.
-    pub fn share(&self) -> f64 {
-        self.posterior.judgement.effective / self.posterior.draws.z.len() as f64
+    pub fn new(posterior: Posterior, seed: u64, count: usize, seconds: f64) -> Result<Self> {
+        let (summaries, written) = (posterior.summaries()?, posterior.quantities(count, seed)?);
+        Ok(Outcome { posterior, summaries, written, count, seconds })
     }
 
     /// log p(x) by importance weights, with its error.
     pub fn evidence(&self) -> String {
-        let LogMean { value, se } = self.posterior.judgement.log_evidence;
+        let LogMean { value, se } = self.posterior.diagnostics.log_evidence;
         with_error(Mean { value, se, n: self.posterior.draws.z.len() }, 4)
     }
 
     /// The verdict in a sentence.
     pub fn headline(&self) -> &'static str {
-        match (self.posterior.verdict.kind, self.reweighted) {
-            (VerdictKind::Good, _) => "The approximation is good: its bound and its summaries can be used as they are.",
-            (VerdictKind::Reweight, _) => "Usable with the draws reweighted, as the summaries here are.",
-            (VerdictKind::DoNotTrust, _) => "Do not trust this approximation.",
+        match self.posterior.verdict.kind {
+            VerdictKind::Good => "The approximation is good: its bound and its summaries can be used as they are.",
+            VerdictKind::Reweight => "Usable with the draws reweighted, as the summaries here are.",
+            VerdictKind::DoNotTrust => "Do not trust this approximation.",
         }
     }
 
     pub fn json(&self) -> Value {
-        let (j, n) = (&self.posterior.judgement, json_number);
+        let (j, n) = (&self.posterior.diagnostics, json_number);
         let parameters: Map<String, Value> = self
             .summaries
+            .0
             .iter()
             .map(|(name, s)| {
                 let summary = json!({
@@ -93,17 +60,20 @@ impl Outcome {
             })
             .collect();
         json!({
-            "model": self.name,
+            "model": self.posterior.model.about().name,
             "bound": { "value": n(j.bound.value), "se": n(j.bound.se) },
             "log_evidence": { "value": n(j.log_evidence.value), "se": n(j.log_evidence.se) },
             "pareto_k": n(j.pareto_k),
-            "ess_fraction": n(self.share()),
+            "ess_fraction": n(self.posterior.effective_share()),
             "r2_path": n(j.r2_path),
             "divergences": j.diverged,
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
-            "summaries": if self.reweighted { "reweighted" } else { "raw" },
-            "interrupted": self.posterior.ended == Ended::Interrupted,
+            "advice": self.posterior.verdict.advice,
+            "summaries": if self.posterior.is_reweightable() { "reweighted" } else { "raw" },
+            "chain": self.posterior.approximation.chain().to_string(),
+            "stop_reason": self.posterior.stop_reason,
+            "interrupted": self.posterior.stop_reason == StopReason::Interrupted,
             "iterations": self.posterior.iterations,
             "seconds": n(self.seconds),
             "parameters": parameters,
@@ -111,89 +81,72 @@ impl Outcome {
     }
 
     pub fn text(&self) -> String {
-        let (j, v) = (&self.posterior.judgement, &self.posterior.verdict);
-        let mut text = format!("{}: {}\n", self.name, self.about);
-        for note in &self.notes {
+        let (j, v, about) = (&self.posterior.diagnostics, &self.posterior.verdict, self.posterior.model.about());
+        let mut text = format!("{}: {}\n", about.name, about.description);
+        for note in &about.notes {
             let _ = writeln!(text, "note: {note}");
         }
         let _ = writeln!(text, "\nVerdict: {}. {}", v.kind.word(), self.headline());
         for reason in &v.reasons {
             let _ = writeln!(text, "  because {reason}");
         }
-        for next in &v.next {
-            let _ = writeln!(text, "  try {next}");
+        for next in &v.advice {
+            let _ = writeln!(text, "  try {}", advice(*next));
         }
-        let known = self.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
+        let known = about.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));
         let _ = writeln!(text, "log p(x) ≈ {} by importance weights{known}", self.evidence());
         let _ = writeln!(
             text,
             "Pareto k̂ {}, effective draws {:.0} %, R² of paths {:.3}, {} divergences",
             fixed(j.pareto_k, 2),
-            100.0 * self.share(),
+            100.0 * self.posterior.effective_share(),
             j.r2_path,
             j.diverged
         );
         let _ = writeln!(
             text,
             "{}, {} iterations, {:.1} s{}",
-            self.posterior.shape.name(),
+            self.posterior.approximation.chain(),
             self.posterior.iterations,
             self.seconds,
-            match self.posterior.ended {
-                Ended::Finished => "",
-                Ended::Budget => ", stopped by the budget",
-                Ended::Interrupted => ", interrupted",
+            match self.posterior.stop_reason {
+                StopReason::Converged | StopReason::MaxIterations => "",
+                StopReason::Budget => ", stopped by the budget",
+                StopReason::Interrupted => ", interrupted",
             }
         );
-        let kind = if self.reweighted { "reweighted" } else { "raw" };
-        let width = self.summaries.iter().take(SHOWN).map(|(n, _)| n.chars().count()).max().unwrap_or(4).max(4);
-        let _ = writeln!(
-            text,
-            "\n{:<width$}  {:>10} {:>10} {:>10} {:>10} {:>10}   ({kind} summaries)",
-            "", "mean", "sd", "5 %", "50 %", "95 %"
-        );
-        for (name, s) in self.summaries.iter().take(SHOWN) {
-            let cells = [s.mean, s.sd, s.q05, s.q50, s.q95].map(|x| format!("{:>10}", short(x)));
-            let _ = writeln!(text, "{name:<width$}  {}", cells.join(" "));
-        }
-        if self.summaries.len() > SHOWN {
-            let _ = writeln!(text, "… and {} more; --json or --out has them all", self.summaries.len() - SHOWN);
+        let kind = if self.posterior.is_reweightable() { "reweighted" } else { "raw" };
+        let shown = SummaryTable(self.summaries.0.iter().take(SHOWN).cloned().collect()).to_string();
+        let (header, rows) = shown.split_once('\n').unwrap_or((&shown, ""));
+        let _ = writeln!(text, "\n{header}   ({kind} summaries)\n{rows}");
+        if self.summaries.0.len() > SHOWN {
+            let _ = writeln!(text, "… and {} more; --json or --out has them all", self.summaries.0.len() - SHOWN);
         }
         text.trim_end().to_owned()
     }
 }
 
-/// A number in about four digits.
-fn short(x: f64) -> String {
-    let size = x.abs();
-    let text = if size != 0.0 && !(1e-3..1e6).contains(&size) {
-        format!("{x:.3e}")
-    } else {
-        let places = if size >= 1000.0 {
-            1
-        } else if size >= 10.0 {
-            2
-        } else {
-            4
-        };
-        format!("{x:.places$}")
-    };
-    text.replace('-', "−")
+/// What to try next, in terms of this command.
+pub fn advice(advice: Advice) -> String {
+    match advice {
+        Advice::AddChain => format!("{advice} (--chain auto)"),
+        Advice::LongerChain | Advice::SmallerSteps => format!("{advice} (--steps, --leapfrogs)"),
+        Advice::LargerBudget => format!("{advice} (--iterations, --seconds)"),
+        other => other.to_string(),
+    }
 }
 
 /// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p, as
 /// `log_weight` and `log_p` unless a parameter is called that: then with an underscore behind.
-pub fn columns(problem: &Problem, draws: &Draws) -> Result<Vec<Column>> {
-    Ok(table(&problem.model.constrained(&draws.z)?, draws, draws.z.len()))
+pub fn columns(model: &dyn BayesianModel, draws: &Draws, hardware: Hardware) -> Result<Vec<Column>> {
+    Ok(table(&model.quantities(&draws.z, None, hardware)?, draws, draws.z.len()))
 }
 
 /// The same from quantities at hand.
 pub fn table(quantities: &Quantities, draws: &Draws, count: usize) -> Vec<Column> {
-    let elements =
-        |q: &Quantity| q.names().into_iter().enumerate().map(|(i, name)| (name, q.column(i))).collect::<Vec<_>>();
     let mut columns: Vec<Column> =
-        quantities.parameters.iter().chain(&quantities.generated).flat_map(elements).collect();
+        quantities.parameters.iter().chain(&quantities.generated).flat_map(Quantity::columns).collect();
     for (name, values) in [("log_weight", &draws.log_weights), ("log_p", &draws.log_p)] {
         // A parameter may have that name already, and keeps it.
         let mut name = name.to_owned();

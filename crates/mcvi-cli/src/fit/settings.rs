@@ -1,91 +1,82 @@
-//! The resolved settings of a fit as `settings.json`: all that is needed to repeat it or to go on with it.
+//! What a run's folder says about how it was made, so that it can be drawn from, repeated and resumed.
 
-use super::problem::Problem;
-use super::result::Outcome;
+use super::catalogue;
 use crate::mistake::Mistake;
 use anyhow::Result;
-use mcvi::fit::{Optimiser, Schedule};
-use mcvi::infer::{Budget, ChainChoice, Ended, Request, Shape};
-use serde_json::{Value, json};
+use mcvi::fit::StopReason;
+use mcvi::infer::{Budget, Posterior, Request};
+use mcvi::{BayesianModel, Chain, Fingerprint, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// What was asked for and what came of it.
-pub fn write(outcome: &Outcome, problem: &Problem, request: &Request) -> Value {
-    let (s, p) = (&request.settings, &outcome.posterior);
-    let asked = match request.chain {
-        ChainChoice::Auto => json!("auto"),
-        ChainChoice::None => json!("none"),
-        ChainChoice::Hamiltonian { steps, leapfrogs } => json!({ "steps": steps, "leapfrogs": leapfrogs }),
-    };
-    // The command changes neither of these two; named, so that another version can tell.
-    let optimiser = match s.optimiser {
-        Optimiser::Adam { beta1, beta2 } => json!({ "adam": [beta1, beta2] }),
-        other => json!(format!("{other:?}")),
-    };
-    let schedule = if s.schedule == Schedule::Automatic { "automatic".to_owned() } else { format!("{:?}", s.schedule) };
-    json!({
-        "mcvi": env!("CARGO_PKG_VERSION"),
-        "model": problem.name,
-        "data": problem.source.as_ref().map(|s| s.0.display().to_string()),
-        "target": problem.source.as_ref().map(|s| s.1.clone()),
-        "chain": {
-            "steps": p.shape.steps, "leapfrogs": p.shape.leapfrogs, "hidden": p.shape.hidden,
-            "full_covariance": p.shape.full_covariance,
-        },
-        "asked": {
-            "chain": asked,
-            "full_covariance": request.full_covariance,
-            "starts": request.starts,
-            "draws": request.draws,
-            "iterations": request.budget.iterations,
-            "seconds": request.budget.seconds,
-        },
-        "fit": {
-            "draws": s.draws,
-            "optimiser": optimiser,
-            "rate": s.rate,
-            "transition_rate": s.transition_rate,
-            "schedule": schedule,
-            "clip": s.clip,
-            "iterations": s.iterations,
-            "tolerance": s.tolerance,
-            "warm_start": s.warm_start,
-        },
-        "seed": s.seed,
-        "ended": word(p.ended),
-        "iterations": p.iterations,
-    })
+/// The file beside the results.
+pub const FILE: &str = "settings.json";
+
+/// The version of the file. Version 1 (mcvi 0.1) is translated by [`super::version1`].
+const FORMAT: u64 = 2;
+
+/// Everything the file says. Fields that a later version adds have defaults.
+#[derive(Serialize, Deserialize)]
+pub struct Settings {
+    /// The version of mcvi that wrote it.
+    pub mcvi: String,
+    /// The version of the file.
+    pub format: u64,
+    /// Where the model comes from.
+    pub model: Source,
+    /// What tells the model and its data from others; none in version 1.
+    #[serde(default)]
+    pub fingerprint: Option<Fingerprint>,
+    /// The chain that was fitted.
+    pub chain: Chain,
+    /// What was asked for.
+    pub request: Request,
+    /// Why the fit stopped.
+    pub stop_reason: StopReason,
+    /// Iterations of all fits.
+    pub iterations: usize,
 }
 
-fn word(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Finished => "finished",
-        Ended::Budget => "budget",
-        Ended::Interrupted => "interrupted",
+impl Settings {
+    /// How a posterior was made. None where its model cannot be found again.
+    pub fn new(posterior: &Posterior, request: &Request) -> Result<Option<Self>> {
+        let Some(model) = posterior.model.source() else { return Ok(None) };
+        Ok(Some(Settings {
+            mcvi: env!("CARGO_PKG_VERSION").to_owned(),
+            format: FORMAT,
+            model,
+            fingerprint: Some(Fingerprint::of(posterior.model.as_ref())?),
+            chain: posterior.approximation.chain().clone(),
+            request: request.clone(),
+            stop_reason: posterior.stop_reason,
+            iterations: posterior.iterations,
+        }))
     }
 }
 
-/// The settings of a folder written before.
+/// A folder written before.
 pub struct Saved {
     folder: PathBuf,
-    value: Value,
+    pub settings: Settings,
 }
 
 impl Saved {
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join("settings.json");
-        let saved = Saved { folder: folder.to_owned(), value: Value::Null };
-        let text = std::fs::read_to_string(&path).map_err(|e| saved.bad(&format!("{}: {e}", path.display())))?;
-        let value = serde_json::from_str(&text).map_err(|e| saved.bad(&format!("settings.json: {e}")))?;
-        Ok(Saved { value, ..saved })
-    }
-
-    fn bad(&self, why: &str) -> anyhow::Error {
-        Mistake(format!("{} is not the folder of a fit: {why}", self.folder.display())).into()
-    }
-
-    fn lacks(&self, what: &str) -> anyhow::Error {
-        self.bad(&format!("settings.json does not say {what}"))
+        let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
+        let path = folder.join(FILE);
+        let text = std::fs::read_to_string(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
+        let value: Value = serde_json::from_str(&text).map_err(|e| bad(format!("{FILE}: {e}")))?;
+        let settings = match value["format"].as_u64() {
+            None => super::version1::settings(&value).map_err(|why| bad(format!("{FILE} does not say {why}")))?,
+            Some(found) if found > FORMAT => {
+                let path = path.display().to_string();
+                return Err(mcvi::Error::Newer { path, found, known: FORMAT }.into());
+            }
+            Some(_) => serde_json::from_value(value).map_err(|e| bad(format!("{FILE}: {e}")))?,
+        };
+        Ok(Saved { folder: folder.to_owned(), settings })
     }
 
     /// A file beside the settings.
@@ -93,78 +84,37 @@ impl Saved {
         self.folder.join(name)
     }
 
-    pub fn problem(&self) -> Result<Problem> {
-        let name = self.value["model"].as_str().ok_or_else(|| self.bad("settings.json names no model"))?;
-        Problem::new(name, self.value["data"].as_str().map(Path::new), self.value["target"].as_str())
-    }
-
-    /// The chain that was fitted.
-    pub fn shape(&self) -> Result<Shape> {
-        let chain = &self.value["chain"];
-        let number =
-            |key: &str| chain[key].as_u64().map(|n| n as usize).ok_or_else(|| self.lacks("what chain was fitted"));
-        Ok(Shape {
-            steps: number("steps")?,
-            leapfrogs: number("leapfrogs")?,
-            hidden: number("hidden")?,
-            full_covariance: chain["full_covariance"].as_bool().unwrap_or(false),
-        })
-    }
-
-    /// What was asked for.
-    pub fn request(&self) -> Result<Request> {
-        let (asked, fit) = (&self.value["asked"], &self.value["fit"]);
-        let count = |from: &Value, key: &str| {
-            from[key].as_u64().map(|n| n as usize).ok_or_else(|| self.lacks(&format!("how many {key}")))
-        };
-        let number = |key: &str| fit[key].as_f64().ok_or_else(|| self.lacks(&format!("the {}", key.replace('_', " "))));
-        let chain = match &asked["chain"] {
-            Value::String(s) if s == "auto" => ChainChoice::Auto,
-            Value::String(s) if s == "none" => ChainChoice::None,
-            chain => ChainChoice::Hamiltonian { steps: count(chain, "steps")?, leapfrogs: count(chain, "leapfrogs")? },
-        };
-        let (beta1, beta2) = (fit["optimiser"]["adam"][0].as_f64(), fit["optimiser"]["adam"][1].as_f64());
-        let (Some(beta1), Some(beta2)) = (beta1, beta2) else { return Err(self.lacks("the optimiser")) };
-        if fit["schedule"] != "automatic" {
-            return Err(self.lacks("a schedule that is known here"));
+    /// The model, if it and its data are still what was fitted.
+    pub fn model(&self) -> Result<Arc<dyn BayesianModel>> {
+        let model = catalogue::reopen(&self.settings.model)?;
+        if let Some(fingerprint) = &self.settings.fingerprint
+            && let Some(difference) = fingerprint.difference(model.as_ref())?
+        {
+            let data = self.settings.model.settings.get("data").and_then(Value::as_str);
+            let why = format!(
+                "{} is a fit of another model, or of other data: {difference}; restore {}, or fit again",
+                self.folder.display(),
+                data.unwrap_or("the model")
+            );
+            return Err(Mistake(why).into());
         }
-        let mut request = Request {
-            chain,
-            full_covariance: asked["full_covariance"].as_bool(),
-            starts: count(asked, "starts")?,
-            draws: count(asked, "draws")?,
-            budget: Budget {
-                iterations: asked["iterations"].as_u64().map(|n| n as usize),
-                seconds: asked["seconds"].as_f64(),
-            },
-            ..Request::default()
-        };
-        let s = &mut request.settings;
-        (s.draws, s.iterations) = (count(fit, "draws")?, count(fit, "iterations")?);
-        s.optimiser = Optimiser::Adam { beta1, beta2 };
-        (s.rate, s.transition_rate) = (number("rate")?, number("transition_rate")?);
-        (s.clip, s.tolerance) = (number("clip")?, number("tolerance")?);
-        s.warm_start = fit["warm_start"].as_bool().ok_or_else(|| self.lacks("how it began"))?;
-        s.seed = self.value["seed"].as_u64().ok_or_else(|| self.lacks("the seed"))?;
-        Ok(request)
+        Ok(model)
     }
 
     /// What to ask for to get the same again: where it was stopped early, as many iterations as it had taken.
-    pub fn repeated(&self) -> Result<Request> {
-        let mut request = self.request()?;
-        if self.value["ended"] != word(Ended::Finished) {
-            let taken = self.value["iterations"].as_u64().ok_or_else(|| self.lacks("how many iterations it took"))?;
-            request.budget = Budget { iterations: Some(taken as usize), seconds: None };
+    pub fn repeated(&self) -> Request {
+        let mut request = self.settings.request.clone();
+        if !self.settings.stop_reason.is_complete() {
+            request.budget = Budget { iterations: Some(self.settings.iterations), seconds: None };
         }
-        Ok(request)
+        request
     }
 
     /// What to ask for to go on: time is given anew each time, and a budget that was used is no longer one.
-    pub fn continued(&self) -> Result<Request> {
-        let mut request = self.request()?;
+    pub fn continued(&self) -> Request {
+        let mut request = self.settings.request.clone();
         request.budget.seconds = None;
-        let taken = self.value["iterations"].as_u64().unwrap_or(0) as usize;
-        request.budget.iterations = request.budget.iterations.filter(|most| *most > taken);
-        Ok(request)
+        request.budget.iterations = request.budget.iterations.filter(|most| *most > self.settings.iterations);
+        request
     }
 }

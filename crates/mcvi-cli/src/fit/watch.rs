@@ -1,8 +1,8 @@
 //! While a fit runs: a progress bar on a terminal.
 
-use crate::watch::Interrupts;
+use crate::interrupts::Interrupts;
 use indicatif::{ProgressBar, ProgressStyle};
-use mcvi::fit::Look;
+use mcvi::fit::TracePoint;
 use mcvi::infer::Budget;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -30,17 +30,17 @@ impl Watch {
         Watch { bar, interrupts, budget, begun: Instant::now() }
     }
 
-    pub fn look(&self, name: &str, look: &Look) -> ControlFlow<()> {
+    pub fn show(&self, name: &str, point: &TracePoint) -> ControlFlow<()> {
         // Of this fit's iterations, or of the time, whichever is nearer to its end.
-        let most = self.budget.iterations.map_or(look.iterations, |most| most.min(look.iterations));
+        let most = self.budget.iterations.map_or(point.iterations, |most| most.min(point.iterations));
         let time = self.budget.seconds.map_or(0.0, |s| self.begun.elapsed().as_secs_f64() / s);
-        let at = ((look.iteration as f64 / most as f64).max(time).min(1.0) * MARKS as f64) as u64;
+        let at = ((point.iteration as f64 / most as f64).max(time).min(1.0) * MARKS as f64) as u64;
         if at < self.bar.position() {
             self.bar.reset();
         }
         self.bar.set_position(at);
-        let speed = look.iteration as f64 / look.seconds.max(1e-9);
-        self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {name}", look.bound, look.se));
+        let speed = point.iteration as f64 / point.seconds.max(1e-9);
+        self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {name}", point.bound, point.se));
         if self.interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 

@@ -10,7 +10,7 @@ use mcvi::diagnostics::Mean;
 use mcvi::fit::Settings;
 use mcvi::paper::gaussian::{BivariateGaussian, Sampler, best_alpha, chain, exact_bound};
 use mcvi::transition::OverRelaxation;
-use mcvi::{Approximation, fit};
+use mcvi::{Approximation, Hardware, fit};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -81,15 +81,15 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Algorithm 2: learn α and the inverse models; report the bound from fresh draws.
 fn learn(target: &BivariateGaussian, sweeps: usize, sampler: Sampler, seed: u64) -> Result<Learned> {
-    let mut approximation = Approximation::new(*target, chain(sampler, sweeps))?;
-    fit(&mut approximation, &Settings { seed, hardware: mcvi::Hardware::with_threads(1), ..Settings::default() })?;
+    let mut approximation = Approximation::new(*target, chain(sampler, sweeps))?.on(Hardware::with_threads(1));
+    fit(&mut approximation, &Settings { seed, ..Settings::default() })?;
     let alpha = match sampler {
         Sampler::Gibbs => 0.0,
         Sampler::OverRelaxation => {
             approximation.params().number(&format!("step1.{}", OverRelaxation::PARAMETER))?.tanh()
         }
     };
-    let bound = approximation.draw(DRAWS, seed.wrapping_add(1))?.judge().bound;
+    let bound = approximation.draw(DRAWS, seed.wrapping_add(1))?.diagnose().bound;
     Ok(Learned { alpha, bound, exact: exact_bound(target, sweeps, alpha) })
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use mcvi::fit::Settings;
 use mcvi::paper::marginal::{Marginal, marginal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, Momentum, StomachCancer, chain};
-use mcvi::{Approximation, Judgement, fit};
+use mcvi::{Approximation, Diagnostics, Hardware, fit};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ enum MomentumOption {
 
 struct Row {
     leapfrogs: usize,
-    judgement: Judgement,
+    diagnostics: Diagnostics,
     marginal: Marginal,
     spread: Spread,
     seconds: f64,
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<()> {
     let bar = progress::bar(leapfrogs.len(), "Figures 2 and 3");
     let mut rows = work::all(&leapfrogs, common.threads(), |&leapfrogs| {
         let row = learn(leapfrogs, momentum, common.seed)?;
-        bar.set_message(format!("{leapfrogs} leapfrogs: bound {:.3}", row.judgement.bound.value));
+        bar.set_message(format!("{leapfrogs} leapfrogs: bound {:.3}", row.diagnostics.bound.value));
         bar.inc(1);
         Ok(row)
     })?;
@@ -91,9 +91,8 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn learn(leapfrogs: usize, momentum: Momentum, seed: u64) -> Result<Row> {
     let (chain, step) = chain(leapfrogs, momentum);
-    let mut approximation = Approximation::new(StomachCancer, chain)?;
-    let report =
-        fit(&mut approximation, &Settings { seed, hardware: mcvi::Hardware::with_threads(1), ..Settings::default() })?;
+    let mut approximation = Approximation::new(StomachCancer, chain)?.on(Hardware::with_threads(1));
+    let report = fit(&mut approximation, &Settings { seed, ..Settings::default() })?;
     let draws = approximation.draw(DRAWS, seed.wrapping_add(1))?;
     let marginal = marginal(&approximation, step.as_ref(), LOG_EVIDENCE, seed)?;
     let sd = |name: &str| -> Result<[f64; 2]> {
@@ -105,7 +104,7 @@ fn learn(leapfrogs: usize, momentum: Momentum, seed: u64) -> Result<Row> {
         Some(_) => Some((sd("step1.momentum.log_sd")?, sd("step1.r.log_sd")?)),
     };
     let spread = Spread { z0: sd("q0.log_sd")?, z_end: [0, 1].map(|i| deviation(&draws.z, i)), momenta };
-    Ok(Row { leapfrogs, judgement: draws.judge(), marginal, spread, seconds: report.seconds })
+    Ok(Row { leapfrogs, diagnostics: draws.diagnose(), marginal, spread, seconds: report.seconds })
 }
 
 fn deviation(z: &[Vec<f64>], i: usize) -> f64 {
@@ -127,7 +126,7 @@ fn table(rows: &[Row], momentum: Momentum) -> String {
         fixed(LOG_EVIDENCE, 5)
     );
     for row in rows {
-        let (j, m) = (&row.judgement, &row.marginal);
+        let (j, m) = (&row.diagnostics, &row.marginal);
         let check = j.bound.value + m.kl + m.r_gap - LOG_EVIDENCE;
         let _ = writeln!(
             text,
@@ -174,7 +173,7 @@ impl Spread {
 fn as_json(rows: &[Row]) -> Value {
     let n = json_number;
     let rows = rows.iter().map(|row| {
-        let (j, m, s) = (&row.judgement, &row.marginal, &row.spread);
+        let (j, m, s) = (&row.diagnostics, &row.marginal, &row.spread);
         json!({
             "leapfrogs": row.leapfrogs,
             "bound": n(j.bound.value),
@@ -239,7 +238,7 @@ fn r_squared(rows: &[Row]) -> Figure {
         .y_label("R²")
         .line("marginal, exact q(z_T)", &series(&|r| r.marginal.r2))
         .markers()
-        .line("path", &series(&|r| r.judgement.r2_path))
+        .line("path", &series(&|r| r.diagnostics.r2_path))
         .markers()
         .dashed();
     Figure::new("Stomach cancer: R² of the approximations").panel(panel)

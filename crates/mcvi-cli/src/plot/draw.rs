@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::contour::Grid;
-use super::legend::{Look, Looks};
+use super::legend::{Looks, TracePoint};
 use super::panel::{Kind, Panel, Series};
 use super::style::{CAP, DODGE, GRID, MUTED, SMALL, SPINE};
 use super::svg::{Anchor, Stroke, Svg};
@@ -77,7 +77,7 @@ impl Frame<'_> {
         }
     }
 
-    fn draw_areas(&self, svg: &mut Svg, series: &Series, look: Look) {
+    fn draw_areas(&self, svg: &mut Svg, series: &Series, look: TracePoint) {
         match &series.kind {
             Kind::Band(bounds) => {
                 let both = |&(x, lo, hi): &(f64, f64, f64)| Some([self.at((x, lo))?, self.at((x, hi))?]);
@@ -96,7 +96,7 @@ impl Frame<'_> {
         }
     }
 
-    fn draw_lines(&self, svg: &mut Svg, series: &Series, look: Look) {
+    fn draw_lines(&self, svg: &mut Svg, series: &Series, look: TracePoint) {
         let stroke = |color, width| Stroke { color, width, dash: look.dash };
         match &series.kind {
             Kind::Line(points) => {
@@ -120,7 +120,7 @@ impl Frame<'_> {
         }
     }
 
-    fn draw_marks(&self, svg: &mut Svg, series: &Series, look: Look, shift: f64) {
+    fn draw_marks(&self, svg: &mut Svg, series: &Series, look: TracePoint, shift: f64) {
         match &series.kind {
             Kind::Points(points) => svg.dots(points.iter().filter_map(|p| self.inside(*p)), 2.0, look.color, 0.45),
             Kind::Line(points) => {
@@ -144,7 +144,7 @@ impl Frame<'_> {
     }
 
     /// Draws an error bar with caps at those of its ends that are inside the frame.
-    fn draw_bar(&self, svg: &mut Svg, x: f64, (lo, hi): (f64, f64), look: Look) {
+    fn draw_bar(&self, svg: &mut Svg, x: f64, (lo, hi): (f64, f64), look: TracePoint) {
         let (Some(lower), Some(upper)) = (self.y(lo), self.y(hi)) else { return };
         let (top, bottom) = (self.top, self.top + self.height);
         if upper > bottom || lower < top {
@@ -174,7 +174,7 @@ impl Frame<'_> {
 }
 
 /// Draws a marker, whose shape depends on the slot so that it can be told apart without colours.
-pub fn marker(svg: &mut Svg, (x, y): Point, look: Look) {
+pub fn marker(svg: &mut Svg, (x, y): Point, look: TracePoint) {
     let polygon = |corners: u32, radius: f64, turn: f64| -> Vec<Point> {
         let angle = |k: u32| std::f64::consts::TAU * (f64::from(k) / f64::from(corners) + turn);
         (0..corners).map(|k| (x + radius * angle(k).sin(), y - radius * angle(k).cos())).collect()

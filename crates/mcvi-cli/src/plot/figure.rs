@@ -94,7 +94,7 @@ impl Figure {
             let mut x = MARGIN;
             for (cell, (left, right)) in row.iter().zip(&sides) {
                 let lower = y + title - block(&cell.title, PANEL_TITLE, 5.0) + 0.5 * PANEL_TITLE;
-                svg.lines((x + left, lower), &cell.title, PANEL_TITLE, Anchor::Start);
+                svg.lines((x + left, lower), &cell.title, PANEL_TITLE, Anchor::Initialisation);
                 cell.legend.draw(&mut svg, x + left, y + title);
                 cell.draw(&mut svg, &looks, x + left, top);
                 x += left + size.0 + right + BETWEEN;

@@ -19,7 +19,7 @@ pub struct Looks<'a> {
 
 /// How one series is drawn.
 #[derive(Clone, Copy)]
-pub struct Look {
+pub struct TracePoint {
     /// The colour, for contours that of the middle level.
     pub color: Color,
     /// The slot of the palette, which also decides the shape of markers.
@@ -39,14 +39,14 @@ impl<'a> Looks<'a> {
     }
 
     /// The look of a series, which may have no label, as the `index`-th of its panel.
-    pub fn of(&self, series: &Series, index: usize) -> Look {
+    pub fn of(&self, series: &Series, index: usize) -> TracePoint {
         let find = |labels: &[&str]| labels.iter().position(|label| *label == series.label).unwrap_or(index);
         if series.kind.coloured() {
             let slot = series.color.unwrap_or_else(|| find(&self.coloured));
-            Look { color: Color::of(slot), slot, dash: series.dashed.then(|| dash(0)) }
+            TracePoint { color: Color::of(slot), slot, dash: series.dashed.then(|| dash(0)) }
         } else {
             let slot = find(&self.references);
-            Look { color: series.color.map_or(REFERENCE, Color::of), slot, dash: Some(dash(slot)) }
+            TracePoint { color: series.color.map_or(REFERENCE, Color::of), slot, dash: Some(dash(slot)) }
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct Legend<'a> {
 
 struct Entry<'a> {
     label: &'a str,
-    series: Vec<(&'a Series, Look)>,
+    series: Vec<(&'a Series, TracePoint)>,
 }
 
 impl Entry<'_> {
@@ -91,7 +91,7 @@ impl<'a> Legend<'a> {
         let mut used = 0.0;
         for label in labels {
             // Of the series with this label one of each kind is enough.
-            let mut series: Vec<(&Series, Look)> = Vec::new();
+            let mut series: Vec<(&Series, TracePoint)> = Vec::new();
             for (index, candidate) in all().filter(|(_, series)| series.label == label) {
                 let same = |s: &Series| std::mem::discriminant(&s.kind) == std::mem::discriminant(&candidate.kind);
                 if !series.iter().any(|(s, _)| same(s)) {
@@ -134,7 +134,14 @@ impl<'a> Legend<'a> {
             let mut x = left;
             for entry in row {
                 entry.series.iter().for_each(|(series, look)| draw_swatch(svg, series, *look, (x, y), entry.swatch()));
-                svg.text((x + entry.swatch() + GAP, y), entry.label, SMALL, Anchor::Start, super::style::INK, false);
+                svg.text(
+                    (x + entry.swatch() + GAP, y),
+                    entry.label,
+                    SMALL,
+                    Anchor::Initialisation,
+                    super::style::INK,
+                    false,
+                );
                 x += entry.width() + BETWEEN;
             }
         }
@@ -142,7 +149,7 @@ impl<'a> Legend<'a> {
 }
 
 /// Draws a sample of a series, its left end at a point.
-fn draw_swatch(svg: &mut Svg, series: &Series, look: Look, (x, y): (f64, f64), width: f64) {
+fn draw_swatch(svg: &mut Svg, series: &Series, look: TracePoint, (x, y): (f64, f64), width: f64) {
     let (right, middle) = (x + width, x + width / 2.0);
     let corners = |half: f64| [(x, y - half), (right, y - half), (right, y + half), (x, y + half)];
     let stroke = Stroke { color: look.color, width: 1.8, dash: look.dash };

@@ -73,7 +73,7 @@ impl Display for Num {
 #[derive(Clone, Copy)]
 pub enum Anchor {
     /// The text starts there.
-    Start,
+    Initialisation,
     /// The text has its middle there.
     Middle,
     /// The text ends there.
@@ -122,7 +122,7 @@ impl Svg {
     /// Text whose vertical middle is at `y`, turned a quarter to the left if `upward`.
     pub fn text(&mut self, (x, y): (f64, f64), text: &str, size: f64, anchor: Anchor, color: Color, upward: bool) {
         let anchor = match anchor {
-            Anchor::Start => "",
+            Anchor::Initialisation => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };

@@ -3,6 +3,7 @@
 use super::histogram::{Bins, quantile, sorted};
 use crate::number::fixed;
 use crate::plot::{Figure, Panel};
+use mcvi::diagnostics::RELIABLE_K;
 
 /// The most marginals.
 pub const MARGINALS: usize = 12;
@@ -12,8 +13,6 @@ pub const PAIRED: usize = 4;
 const DOTS: usize = 800;
 /// The most points along a line: more than pixels help nobody.
 const POINTS: usize = 300;
-/// Above this estimated shape of their tail, averages with importance weights are not to be trusted.
-const K_LIMIT: f64 = 0.7;
 
 /// The bound while fitting: points `(iteration, bound, standard error)`. The beginning, often far below, does not hide
 /// the end, which has a panel of its own.
@@ -164,8 +163,8 @@ pub fn weights(log_weights: &[f64], k: f64) -> Figure {
     let title = match k {
         k if k.is_nan() => "Importance weights".to_owned(),
         k if k == f64::INFINITY => "Importance weights: the shape k of their tail could not be estimated".to_owned(),
-        k if k <= K_LIMIT => format!("Importance weights: k = {}, good up to {K_LIMIT}", fixed(k, 2)),
-        k => format!("Importance weights: k = {}, too high above {K_LIMIT}", fixed(k, 2)),
+        k if k <= RELIABLE_K => format!("Importance weights: k = {}, good up to {RELIABLE_K}", fixed(k, 2)),
+        k => format!("Importance weights: k = {}, too high above {RELIABLE_K}", fixed(k, 2)),
     };
     Figure::new(title).columns(2).panel(spread).panel(share.log_x().y_range(0.0, 1.03))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Write a table, whole or not at all: a line of names, then a line for each row. Values that are not finite are `NaN`, `inf` and `-inf`,
 /// which pandas, polars and R all read.
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
-    mcvi::write_whole_with(path, |out| write_to(out, columns))
+    mcvi::atomic_write_with(path, |out| write_to(out, columns))
 }
 
 /// Write a table to any place.

@@ -25,7 +25,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Start a folder that will be `target`, which must not be there yet, or be empty. Folders above it are made.
+    /// Initialisation a folder that will be `target`, which must not be there yet, or be empty. Folders above it are made.
     pub fn new(target: &Path) -> Result<Self> {
         let target = usable(target)?;
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
@@ -135,7 +135,7 @@ impl Folder {
     /// Save an object as text.
     pub fn json(&mut self, name: &str, value: &Value) -> Result<()> {
         let path = self.path.join(name);
-        mcvi::write_whole(&path, format!("{value:#}\n").as_bytes())
+        mcvi::atomic_write(&path, format!("{value:#}\n").as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         self.written.push(path);
         Ok(())

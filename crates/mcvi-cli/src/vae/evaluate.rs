@@ -2,9 +2,9 @@
 
 use super::folder::RunFolder;
 use super::results::Evaluation;
+use crate::interrupts::Interrupts;
 use crate::number::fixed;
 use crate::output::{HardwareOptions, print};
-use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};

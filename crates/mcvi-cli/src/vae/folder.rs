@@ -1,11 +1,11 @@
 //! The folder of a run: settings, metrics, checkpoints and the best model, each file whole at any moment.
 
 use super::results::Evaluation;
-use super::settings::Choices;
+use super::settings::Config;
 use crate::mistake::Mistake;
 use anyhow::{Context, Result};
 use mcvi::data::Split;
-use mcvi::vae::{Checkpoint, Deep, EpochReport};
+use mcvi::vae::{Deep, EpochReport, TrainingCheckpoint};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// A new run. The folder must not be there yet, or be empty.
-    pub fn create(path: &Path, settings: &Choices) -> Result<Self> {
+    pub fn create(path: &Path, settings: &Config) -> Result<Self> {
         let shown = path.display();
         // A run that was killed before it had settings may have left a file it was writing.
         let unfinished = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".tmp");
@@ -56,29 +56,29 @@ impl RunFolder {
         &self.path
     }
 
-    pub fn settings(&self) -> Result<Choices> {
-        Choices::read(&self.path.join(SETTINGS))
+    pub fn settings(&self) -> Result<Config> {
+        Config::read(&self.path.join(SETTINGS))
     }
 
     /// Settings that training goes on with.
-    pub fn set_settings(&self, settings: &Choices) -> Result<()> {
+    pub fn set_settings(&self, settings: &Config) -> Result<()> {
         self.save(SETTINGS, settings.write()?.as_bytes())
     }
 
     /// The last checkpoint that can be read, and what is to be said about it. None where there is none yet.
-    pub fn checkpoint(&self) -> Result<(Option<Checkpoint>, Option<String>)> {
-        let read = |name: &str| -> Option<Result<Checkpoint>> {
+    pub fn checkpoint(&self) -> Result<(Option<TrainingCheckpoint>, Option<String>)> {
+        let read = |name: &str| -> Option<Result<TrainingCheckpoint>> {
             let path = self.path.join(name);
             let bytes = match std::fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
                 Err(e) => return Some(Err(anyhow::Error::new(e).context(format!("cannot read {}", path.display())))),
             };
-            Some(Checkpoint::from_bytes(&bytes, &path).map_err(Into::into))
+            Some(TrainingCheckpoint::from_bytes(&bytes, &path).map_err(Into::into))
         };
         match (read(CHECKPOINT), read(PREVIOUS)) {
             (Some(Ok(last)), _) => Ok((Some(last), None)),
-            (Some(Err(error)), Some(Ok(before))) => {
+            (Some(Err(error)), Some(Ok(before))) if is_damaged(&error) => {
                 // Or the next checkpoint would put the damaged one in the place of the good one.
                 let _ = std::fs::remove_file(self.path.join(CHECKPOINT));
                 let epochs = before.progress.epochs.len();
@@ -86,18 +86,19 @@ impl RunFolder {
             }
             // Killed between putting one away and writing the next.
             (None, Some(Ok(before))) => Ok((Some(before), None)),
-            (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error.context("no checkpoint can be read")),
+            // What cannot be read for another reason, such as a permission or a newer version, is left alone.
+            (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error.context("the checkpoint cannot be read")),
             (None, None) => Ok((None, None)),
         }
     }
 
     /// Keep a checkpoint, and the one before it.
-    pub fn keep(&self, checkpoint: &Checkpoint) -> Result<()> {
+    pub fn keep(&self, checkpoint: &TrainingCheckpoint) -> Result<()> {
         let (last, before) = (self.path.join(CHECKPOINT), self.path.join(PREVIOUS));
         let bytes = checkpoint.to_bytes()?;
         // Written whole under another name first, so that a full disk leaves both as they were.
         let next = self.path.join("checkpoint.next.safetensors");
-        mcvi::write_whole(&next, &bytes)
+        mcvi::atomic_write(&next, &bytes)
             .and_then(|()| if last.exists() { std::fs::rename(&last, &before) } else { Ok(()) })
             .and_then(|()| std::fs::rename(&next, &last))
             .with_context(|| self.lost(CHECKPOINT))?;
@@ -145,7 +146,7 @@ impl RunFolder {
 
     fn metrics(&self, epochs: &[EpochReport]) -> Result<()> {
         let mut text =
-            "epoch,train_bound,valid_bound,valid_se,rate,warmth,active,step_sizes,diverged,skipped\n".to_owned();
+            "epoch,train_bound,valid_bound,valid_se,rate,kl_weight,active,step_sizes,diverged,skipped\n".to_owned();
         for e in epochs {
             let sizes: Vec<String> = e.step_sizes.iter().map(f64::to_string).collect();
             text += &format!(
@@ -155,7 +156,7 @@ impl RunFolder {
                 e.valid_bound,
                 e.valid_se,
                 e.rate,
-                e.warmth,
+                e.kl_weight,
                 e.active,
                 sizes.join(" "),
                 e.diverged,
@@ -178,13 +179,18 @@ impl RunFolder {
 
     /// Write a file of the run.
     pub fn save(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        mcvi::write_whole(self.path.join(name), bytes).with_context(|| self.lost(name))
+        mcvi::atomic_write(self.path.join(name), bytes).with_context(|| self.lost(name))
     }
 
     fn lost(&self, name: &str) -> String {
         let path = self.path.display();
         format!("cannot write {name} in {path}; what was there is intact: make room and go on with --resume")
     }
+}
+
+/// Whether a file is not what was written, and nothing but that.
+fn is_damaged(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| matches!(e.downcast_ref(), Some(mcvi::Error::Damaged { .. })))
 }
 
 /// A line of the metrics: an epoch's report, but for its list.
@@ -195,7 +201,8 @@ struct Line {
     valid_bound: f64,
     valid_se: f64,
     rate: f64,
-    warmth: f64,
+    #[serde(alias = "warmth")]
+    kl_weight: f64,
     active: usize,
     step_sizes: String,
     diverged: usize,
@@ -204,7 +211,7 @@ struct Line {
 
 impl Line {
     fn report(self) -> Result<EpochReport, std::num::ParseFloatError> {
-        let Line { epoch, train_bound, valid_bound, valid_se, rate, warmth, active, step_sizes, diverged, skipped } =
+        let Line { epoch, train_bound, valid_bound, valid_se, rate, kl_weight, active, step_sizes, diverged, skipped } =
             self;
         let step_sizes = step_sizes.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         let numbers = EpochReport {
@@ -213,7 +220,7 @@ impl Line {
             valid_bound,
             valid_se,
             rate,
-            warmth,
+            kl_weight,
             active,
             step_sizes,
             diverged,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// What is looked at, and how.
 #[derive(Args)]
-pub struct Look {
+pub struct LookOptions {
     /// The folder of a run (`mcvi vae train … --out RUN`).
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
@@ -43,7 +43,7 @@ pub struct Shown {
 #[derive(Args)]
 pub struct SampleOptions {
     #[command(flatten)]
-    look: Look,
+    look: LookOptions,
     /// How many draws from the prior.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     count: u16,
@@ -59,7 +59,7 @@ pub struct SampleOptions {
 #[derive(Args)]
 pub struct ReconstructOptions {
     #[command(flatten)]
-    look: Look,
+    look: LookOptions,
     #[command(flatten)]
     shown: Shown,
     /// How many images, drawn by the seed.
@@ -72,7 +72,7 @@ pub struct ReconstructOptions {
 
 /// Draw from the prior.
 pub fn sample(options: &SampleOptions) -> Result<()> {
-    let Look { run, seed, json } = &options.look;
+    let LookOptions { run, seed, json } = &options.look;
     let model = RunFolder::open(run)?.model()?;
     let (tiles, images) = samples(&model, usize::from(options.count), options.binary, *seed)?;
     let file = options.out.clone().unwrap_or_else(|| run.join("samples.png"));
@@ -86,7 +86,7 @@ pub fn sample(options: &SampleOptions) -> Result<()> {
 
 /// Show images beside what the model makes of them.
 pub fn reconstruct(options: &ReconstructOptions) -> Result<()> {
-    let Look { run, seed, json } = &options.look;
+    let LookOptions { run, seed, json } = &options.look;
     let Opened { model, images, .. } = Opened::new(run, &options.shown)?;
     let which = some(&images, usize::from(options.count), *seed);
     let mut evaluator = options.shown.evaluator(&model, &images, &which, *seed)?;
@@ -177,5 +177,5 @@ fn scale(height: usize) -> usize {
 /// Write a file the user asked for.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = |e: std::io::Error| Mistake(format!("cannot write {}: {e}; choose another --out", file.display()));
-    Ok(mcvi::write_whole(file, bytes).map_err(cannot)?)
+    Ok(mcvi::atomic_write(file, bytes).map_err(cannot)?)
 }

@@ -14,7 +14,7 @@ mod train;
 
 pub use folder::{RunFolder, read_json};
 pub use results::{Estimate, Evaluation, Summary, beyond, duration, learned_momentum};
-pub use settings::Choices;
+pub use settings::Config;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -1,18 +1,18 @@
 //! The runs of a sweep in an order that lets each begin when the one it begins with is over.
 
-use super::settings::Choices;
+use super::settings::Config;
 use anyhow::{Result, anyhow};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What became of a run.
-pub type Ending = Result<Value>;
+pub type RunResult = Result<Value>;
 
 /// One run of a sweep.
 pub struct Run {
     pub name: String,
-    pub choices: Choices,
+    pub config: Config,
     /// The run of this sweep whose weights it begins with.
     after: Option<usize>,
 }
@@ -20,7 +20,7 @@ pub struct Run {
 enum State {
     Waiting,
     Running,
-    Over(Ending),
+    Over(RunResult),
 }
 
 /// Runs, and how far each is.
@@ -33,15 +33,15 @@ pub struct Queue {
 impl Queue {
     /// Runs that will have their folders in `out`. A `from` that names a run of `all` means its folder there; if that is one of
     /// these runs too, it comes before.
-    pub fn new(runs: Vec<(String, Choices)>, all: &[String], out: &Path) -> Result<Self, String> {
+    pub fn new(runs: Vec<(String, Config)>, all: &[String], out: &Path) -> Result<Self, String> {
         let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-        let plan = |(name, mut choices): (String, Choices)| {
-            let from = choices.from.as_ref().and_then(|from| all.iter().find(|name| from == Path::new(name)));
+        let plan = |(name, mut config): (String, Config)| {
+            let from = config.from.as_ref().and_then(|from| all.iter().find(|name| from == Path::new(name)));
             let after = from.and_then(|from| names.iter().position(|name| name == from));
             if let Some(from) = from {
-                choices.from = Some(out.join(from));
+                config.from = Some(out.join(from));
             }
-            Run { name, choices, after }
+            Run { name, config, after }
         };
         let runs: Vec<Run> = runs.into_iter().map(plan).collect();
         for run in &runs {
@@ -88,13 +88,13 @@ impl Queue {
     }
 
     /// A run is over.
-    pub fn ended(&self, i: usize, ending: Ending) {
+    pub fn ended(&self, i: usize, ending: RunResult) {
         self.states()[i] = State::Over(ending);
         self.changed.notify_all();
     }
 
     /// What became of all of them; nothing of those that were not begun.
-    pub fn endings(self) -> Vec<(String, Option<Ending>)> {
+    pub fn endings(self) -> Vec<(String, Option<RunResult>)> {
         let states = self.states.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ending = |state| match state {
             State::Over(ending) => Some(ending),

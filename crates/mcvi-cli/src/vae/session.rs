@@ -1,12 +1,12 @@
 //! One training run in its folder: begun, resumed, and taken to its end. What is shown meanwhile is the caller's.
 
 use super::folder::RunFolder;
-use super::settings::{Choices, Meant};
+use super::settings::{Config, Meant};
 use crate::mistake::{Mistake, mistaken};
 use anyhow::{Context, Result, anyhow};
 use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split};
-use mcvi::vae::{Checkpoint, Deep, Progress, Tick, TrainSettings, Trainer};
+use mcvi::vae::{Deep, Progress, Tick, TrainSettings, Trainer, TrainingCheckpoint};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub enum Event<'a> {
 struct Left {
     /// Where it is the best so far.
     model: Option<Deep>,
-    checkpoint: Arc<Checkpoint>,
+    checkpoint: Arc<TrainingCheckpoint>,
     times: Vec<f64>,
 }
 
@@ -62,22 +62,22 @@ pub struct Session {
 
 impl Session {
     /// A new run in a folder that is not there yet.
-    pub fn begin(typed: &Choices, out: &Path, hardware: Hardware) -> Result<Self> {
+    pub fn begin(typed: &Config, out: &Path, hardware: Hardware) -> Result<Self> {
         let (meant, train, valid) = read(typed)?;
         let data = names(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         // Everything is checked before the folder is made.
         let trainer = Trainer::with_weights(start(&meant)?, &meant.training, (&train, &valid, &data), hardware)?;
-        let folder = RunFolder::create(out, &meant.choices())?;
+        let folder = RunFolder::create(out, &meant.config())?;
         Ok(Session { folder, trainer, training: meant.training, times: vec![] })
     }
 
     /// A run that was begun, with what is to be said about it.
-    pub fn resume(typed: &Choices, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
+    pub fn resume(typed: &Config, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
         let folder = RunFolder::open(out)?;
         let saved = folder.settings()?;
         // Where the images and the model it began with are, and for how long to go on, may change; nothing else may.
-        let free = Choices { data: None, epochs: None, from: None, ..typed.clone() };
+        let free = Config { data: None, epochs: None, from: None, ..typed.clone() };
         let differ = free.against(&saved)?;
         if !differ.is_empty() {
             let why = format!(
@@ -140,7 +140,7 @@ impl Session {
                 })?
             }
         };
-        folder.set_settings(&meant.choices())?;
+        folder.set_settings(&meant.config())?;
         let mut times = folder.times();
         times.truncate(trainer.progress().epochs.len());
         Ok((Session { folder, trainer, training: meant.training, times }, said))
@@ -221,7 +221,7 @@ impl Session {
 }
 
 /// What was meant, with the images it is about.
-fn read(typed: &Choices) -> Result<(Meant, Images, Images)> {
+fn read(typed: &Config) -> Result<(Meant, Images, Images)> {
     let mut meant = typed.meant([1, 1])?;
     let dataset = Dataset::open(&meant.data)?;
     // Saved as it is found from anywhere.

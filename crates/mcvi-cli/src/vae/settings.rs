@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Options that may stand in a file, `--config FILE.toml`, under the same names. The command line goes before the file.
 #[derive(Args, Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Choices {
+pub struct Config {
     /// Folder of images: binarized MNIST as .bits or .amat, MNIST as IDX, .npy arrays, or pictures.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -49,8 +49,9 @@ pub struct Choices {
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub inverse: Option<Momentum>,
     /// The step size to begin with; with --from, a chain that is there keeps its own. [default: 0.1]
-    #[arg(long, value_name = "EPS", value_parser = finite, allow_negative_numbers = true)]
-    pub first_step: Option<f64>,
+    #[arg(long, alias = "first-step", value_name = "EPS", value_parser = finite, allow_negative_numbers = true)]
+    #[serde(alias = "first-step")]
+    pub initial_step_size: Option<f64>,
     /// Most epochs. [default: 100]
     #[arg(long, value_name = "N")]
     pub epochs: Option<usize>,
@@ -140,16 +141,16 @@ pub struct Meant {
     pub from: Option<PathBuf>,
 }
 
-impl Choices {
+impl Config {
     /// Read a file of options.
     pub fn read(path: &Path) -> Result<Self> {
         let cannot = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
-        let choices = toml::from_str(&text).map_err(|e| cannot(&e))?;
+        let config = toml::from_str(&text).map_err(|e| cannot(&e))?;
         let table: toml::Table = toml::from_str(&text).map_err(|e| cannot(&e))?;
         match table.iter().find(|(_, value)| value.as_float().is_some_and(|x| !x.is_finite())) {
             Some((name, value)) => Err(cannot(&format!("{name} = {value} is not a finite number")).into()),
-            None => Ok(choices),
+            None => Ok(config),
         }
     }
 
@@ -159,16 +160,16 @@ impl Choices {
     }
 
     /// These, where given, and else the others.
-    pub fn or(&self, other: &Choices) -> Result<Choices> {
+    pub fn or(&self, other: &Config) -> Result<Config> {
         let (mut all, mine) = (fields(other)?, fields(self)?);
         all.extend(mine.into_iter().filter(|(_, value)| !value.is_null()));
         Ok(serde_json::from_value(Value::Object(all))?)
     }
 
     /// Names of the options that are given here and differ from what they are there.
-    pub fn against(&self, other: &Choices) -> Result<Vec<String>> {
+    pub fn against(&self, other: &Config) -> Result<Vec<String>> {
         // What was not an option yet when a run began had its default.
-        let (mine, theirs) = (fields(self)?, fields(&other.meant([1, 1])?.choices())?);
+        let (mine, theirs) = (fields(self)?, fields(&other.meant([1, 1])?.config())?);
         let differs = mine.into_iter().filter(|(name, value)| !value.is_null() && theirs.get(name) != Some(value));
         Ok(differs.map(|(name, _)| format!("--{name}")).collect())
     }
@@ -195,7 +196,7 @@ impl Choices {
                 leapfrogs: self.leapfrogs.unwrap_or(a.leapfrogs),
                 momentum: self.momentum.unwrap_or(a.momentum),
                 inverse: self.inverse.unwrap_or(a.inverse),
-                first_step: self.first_step.unwrap_or(a.first_step),
+                initial_step_size: self.initial_step_size.unwrap_or(a.initial_step_size),
             },
             training: TrainSettings {
                 epochs: self.epochs.unwrap_or(t.epochs),
@@ -221,9 +222,9 @@ impl Choices {
 
 impl Meant {
     /// Every option with its value, to be saved beside the results.
-    pub fn choices(&self) -> Choices {
+    pub fn config(&self) -> Config {
         let (a, t) = (&self.architecture, &self.training);
-        Choices {
+        Config {
             data: Some(self.data.clone()),
             binarization: Some(self.binarization),
             decoder: Some(a.decoder),
@@ -235,7 +236,7 @@ impl Meant {
             steps: Some(a.steps),
             momentum: Some(a.momentum),
             inverse: Some(a.inverse),
-            first_step: Some(a.first_step),
+            initial_step_size: Some(a.initial_step_size),
             epochs: Some(t.epochs),
             batch: Some(t.batch),
             rate: Some(t.rate),
@@ -255,8 +256,8 @@ impl Meant {
     }
 }
 
-fn fields(choices: &Choices) -> Result<serde_json::Map<String, Value>> {
-    match serde_json::to_value(choices)? {
+fn fields(config: &Config) -> Result<serde_json::Map<String, Value>> {
+    match serde_json::to_value(config)? {
         Value::Object(fields) => Ok(fields),
         _ => Ok(serde_json::Map::new()),
     }

@@ -1,13 +1,13 @@
 //! `mcvi vae sweep`: many runs at once, each in its folder, each going on where it stopped, none stopping the others.
 
 use super::evaluate::{Evaluate, evaluate};
-use super::queue::{Ending, Queue};
+use super::queue::{Queue, RunResult};
 use super::session::{Event, Session};
-use super::settings::Choices;
+use super::settings::Config;
 use super::train::{bar, show};
+use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
 use crate::output::{HardwareOptions, print};
-use crate::watch::Interrupts;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use indicatif::MultiProgress;
@@ -63,8 +63,8 @@ impl Options {
 #[serde(deny_unknown_fields)]
 struct Sweep {
     #[serde(default)]
-    all: Choices,
-    run: BTreeMap<String, Choices>,
+    all: Config,
+    run: BTreeMap<String, Config>,
 }
 
 impl Sweep {
@@ -95,7 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.only.is_empty() {
         runs.retain(|name, _| options.only.contains(name));
     }
-    let runs = runs.into_iter().map(|(name, choices)| Ok((name, choices.or(&all)?))).collect::<Result<Vec<_>>>()?;
+    let runs = runs.into_iter().map(|(name, config)| Ok((name, config.or(&all)?))).collect::<Result<Vec<_>>>()?;
     let queue =
         Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
     // Before any folder is made.
@@ -110,7 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
                 while let Some((i, run)) = queue.next(|| interrupts.any()) {
                     let work = || match queue.lacks(i) {
                         Some(before) => Err(anyhow!("`{before}`, which it begins with, did not come to its end")),
-                        None => one(options, (&run.name, &run.choices), hardware, &bars, &interrupts),
+                        None => one(options, (&run.name, &run.config), hardware, &bars, &interrupts),
                     };
                     // A run that fails, even by a mistake of ours, is its own affair.
                     let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
@@ -130,20 +130,20 @@ pub fn run(options: &Options) -> Result<()> {
 /// One run, begun or gone on with, and evaluated.
 fn one(
     options: &Options,
-    (name, choices): (&str, &Choices),
+    (name, config): (&str, &Config),
     hardware: Hardware,
     bars: &MultiProgress,
     interrupts: &Interrupts,
-) -> Ending {
+) -> RunResult {
     let out = options.out.join(name);
     let mut session = if out.join("settings.toml").is_file() {
-        let (session, said) = Session::resume(choices, &out, hardware)?;
+        let (session, said) = Session::resume(config, &out, hardware)?;
         if let Some(said) = said {
             bars.suspend(|| eprintln!("mcvi: {name}: {said}"));
         }
         session
     } else {
-        Session::begin(choices, &out, hardware)?
+        Session::begin(config, &out, hardware)?
     };
     let bar = bars.add(bar());
     let stop = || if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -167,7 +167,7 @@ fn one(
     Ok(result)
 }
 
-fn report(options: &Options, endings: Vec<(String, Option<Ending>)>) -> Result<()> {
+fn report(options: &Options, endings: Vec<(String, Option<RunResult>)>) -> Result<()> {
     let failed = endings.iter().filter(|(_, e)| matches!(e, Some(Err(_)))).count();
     let mut text = format!("{:<24}{:>8}{:>8}{:>12}{:>12}\n", "run", "epochs", "best", "valid", "seconds");
     let mut runs = serde_json::Map::new();

@@ -1,9 +1,9 @@
 //! `mcvi vae train`.
 
 use super::session::{Event, Session};
-use super::settings::Choices;
+use super::settings::Config;
+use crate::interrupts::Interrupts;
 use crate::output::{HardwareOptions, print};
-use crate::watch::Interrupts;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    choices: Choices,
+    settings: Config,
     /// A file of options, under their names: `leapfrogs = 4`. What is typed goes before it.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
@@ -38,8 +38,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let hardware = options.hardware.resolved()?;
     let typed = match &options.config {
-        Some(path) => options.choices.or(&Choices::read(path)?)?,
-        None => options.choices.clone(),
+        Some(path) => options.settings.or(&Config::read(path)?)?,
+        None => options.settings.clone(),
     };
     let mut session = if options.resume {
         let (session, said) = Session::resume(&typed, &options.out, hardware)?;

@@ -1,7 +1,7 @@
 //! Killing, resuming, and what is kept where a disk, a GPU or a training is lost.
 
 use crate::{contents, failed, images, mcvi, succeeded, text, train};
-use mcvi::vae::Checkpoint;
+use mcvi::vae::TrainingCheckpoint;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ fn damaged_checkpoints_are_told_and_the_one_before_is_used() {
     assert!(contents(&run) == before);
     // The damaged one has not taken the place of the good one.
     let previous = run.join("checkpoint.previous.safetensors");
-    Checkpoint::from_bytes(&std::fs::read(&previous).unwrap(), &previous).unwrap();
+    TrainingCheckpoint::from_bytes(&std::fs::read(&previous).unwrap(), &previous).unwrap();
 
     std::fs::write(&checkpoint, &bytes[..100]).unwrap();
     std::fs::remove_file(run.join("checkpoint.previous.safetensors")).unwrap();
@@ -103,7 +103,7 @@ fn a_run_that_moves_to_another_device_says_so() {
     let (data, run) = (images(dir.path()), dir.path().join("run"));
     succeeded(&mcvi(&train(text(&data), text(&run), "1", &[])));
     let path = run.join("checkpoint.safetensors");
-    let mut checkpoint = Checkpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
+    let mut checkpoint = TrainingCheckpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
     assert_eq!(checkpoint.device.as_deref(), Some("cpu"));
     checkpoint.device = Some("cuda".to_owned());
     std::fs::write(&path, checkpoint.to_bytes().unwrap()).unwrap();
@@ -223,7 +223,7 @@ fn a_training_that_is_lost_later_keeps_its_last_checkpoint() {
     succeeded(&mcvi(&train(text(&data), text(&run), "2", &["--decay", "none"])));
     // From here on a rate that no model survives, in the checkpoint and in the settings.
     let path = run.join("checkpoint.safetensors");
-    let mut checkpoint = Checkpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
+    let mut checkpoint = TrainingCheckpoint::from_bytes(&std::fs::read(&path).unwrap(), &path).unwrap();
     checkpoint.settings.rate = 1e18;
     std::fs::write(&path, checkpoint.to_bytes().unwrap()).unwrap();
     let settings = std::fs::read_to_string(run.join("settings.toml")).unwrap();

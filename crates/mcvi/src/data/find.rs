@@ -82,7 +82,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Look at a folder, or at one `.npy` file, and tell its format by the names of the files.
+    /// TracePoint at a folder, or at one `.npy` file, and tell its format by the names of the files.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let made = |format, whole| Ok(Dataset { path: path.to_owned(), format, whole });

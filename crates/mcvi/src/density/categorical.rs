@@ -4,9 +4,11 @@ use super::{Given, Predictor};
 use crate::error::Result;
 use crate::scope::Scope;
 use mcvi_expr::Expr;
+use serde::{Deserialize, Serialize};
 
 /// A categorical distribution whose log odds follow from where the chain is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Categorical {
     /// Where the log odds come from.
     pub log_odds: Predictor,

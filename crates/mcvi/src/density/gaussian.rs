@@ -1,16 +1,18 @@
 //! Gaussians: diagonal or full, with means that are constant, linear, or networks.
 
-use super::{Density, Given, Inputs, Predictor};
+use super::{AnyDensity, Density, Given, Inputs, Predictor};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::scope::{Initial, Scope};
 use mcvi_expr::{Array, Expr};
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 /// The spread of a [`Gaussian`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Covariance {
     /// A standard deviation for each coordinate, the same for all rows.
+    #[default]
     Diagonal,
     /// A full covariance matrix, the same for all rows.
     Full,
@@ -19,23 +21,34 @@ pub enum Covariance {
 }
 
 /// A Gaussian whose mean follows from where the chain is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Gaussian {
     /// Where its mean comes from.
     pub mean: Predictor,
     /// Its spread.
     pub covariance: Covariance,
+    /// What of it is not learned.
+    #[serde(skip_serializing_if = "Fixed::is_nothing")]
     fixed: Fixed,
 }
 
 /// What of a Gaussian is not learned.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Fixed {
+    #[default]
     Nothing,
     /// At these means and standard deviations.
-    At(Vec<f64>, Vec<f64>),
+    At { mean: Vec<f64>, sd: Vec<f64> },
     /// At the typical centre and spread of its value.
     Typical,
+}
+
+impl Fixed {
+    fn is_nothing(&self) -> bool {
+        *self == Fixed::Nothing
+    }
 }
 
 impl Gaussian {
@@ -71,7 +84,7 @@ impl Gaussian {
 
     /// Mean and standard deviations from any network.
     pub fn from_network(inputs: Inputs, network: impl Network + 'static) -> Self {
-        Gaussian::new(Predictor::Network { inputs, network: Arc::new(network) }, Covariance::Predicted)
+        Gaussian::new(Predictor::Network { inputs, network: network.into_any() }, Covariance::Predicted)
     }
 
     /// The same mean with a full covariance.
@@ -81,7 +94,7 @@ impl Gaussian {
 
     /// Independent coordinates with these means and standard deviations, not learned.
     pub fn fixed(mean: &[f64], sd: &[f64]) -> Self {
-        Gaussian { fixed: Fixed::At(mean.to_vec(), sd.to_vec()), ..Gaussian::diagonal() }
+        Gaussian { fixed: Fixed::At { mean: mean.to_vec(), sd: sd.to_vec() }, ..Gaussian::diagonal() }
     }
 
     /// The momentum distribution N(0, M) of a target's curvature, not learned: what leaves Hamiltonian Monte Carlo with
@@ -96,14 +109,14 @@ impl Gaussian {
         let d = center.len();
         let fixed = match &self.fixed {
             Fixed::Nothing => None,
-            Fixed::At(mean, sd) => Some((mean, sd)),
+            Fixed::At { mean, sd } => Some((mean, sd)),
             Fixed::Typical => Some((center, &given.units.scale)),
         };
         if let Some((mean, sd)) = fixed {
             let fits = mean.len() == d && sd.len() == d && mean.iter().all(|m| m.is_finite());
             if !fits || !sd.iter().all(|s| *s > 0.0 && s.is_finite()) {
                 let why = format!("a fixed Gaussian needs {d} finite means and {d} positive standard deviations");
-                return Err(Error::Setting { what: "density", why });
+                return Err(Error::Density { why });
             }
             let log_sd = scope.fixed("log_sd", d, || sd.iter().map(|s| s.ln()).collect());
             return Ok((scope.fixed("bias", d, || mean.clone()), Factor::Diagonal(log_sd)));
@@ -189,5 +202,13 @@ impl Density for Gaussian {
             Factor::Full { lower, .. } => lower.solve_lower((value - mean).t()).t(),
         };
         Ok(log_normal(e, factor.log_sd()))
+    }
+
+    fn has_network(&self) -> bool {
+        matches!(self.mean, Predictor::Network { .. })
+    }
+
+    fn into_any(self) -> AnyDensity {
+        self.into()
     }
 }

@@ -4,19 +4,25 @@ mod bernoulli;
 mod categorical;
 mod gaussian;
 mod predictor;
+mod proposal;
 
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
 pub(crate) use gaussian::log_normal;
 pub use gaussian::{Covariance, Gaussian};
 pub use predictor::{Inputs, Predictor};
+pub use proposal::{Drift, RandomWalk};
 
+use crate::any::{Own, any};
 use crate::error::Result;
 use crate::scope::Scope;
 use crate::target::Point;
+use crate::units::Units;
 use mcvi_expr::Expr;
+use serde_json::Value;
 use std::fmt::Debug;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A density over rows of numbers, given where the chain is.
 ///
@@ -28,6 +34,48 @@ pub trait Density: Debug + Send + Sync {
 
     /// The log density of values drawn elsewhere.
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>>;
+
+    /// Whether a network is part of it: networks are trained longer.
+    fn has_network(&self) -> bool {
+        false
+    }
+
+    /// What identifies a density of your own in a saved chain. The name of its type tells it from other types; override
+    /// this where its settings matter too.
+    fn identity(&self) -> Value {
+        std::any::type_name::<Self>().into()
+    }
+
+    /// As part of a chain.
+    fn into_any(self) -> AnyDensity
+    where
+        Self: Sized + 'static,
+    {
+        AnyDensity::Own(Own::new(self.identity(), Arc::new(self)))
+    }
+}
+
+any! {
+    /// Any density, as data where it comes with the library.
+    AnyDensity is Density: Gaussian, RandomWalk, Drift
+}
+
+impl Density for AnyDensity {
+    fn draw<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
+        self.get()?.draw(scope, given)
+    }
+
+    fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>> {
+        self.get()?.log_density(scope, given, value)
+    }
+
+    fn has_network(&self) -> bool {
+        self.get().is_ok_and(Density::has_network)
+    }
+
+    fn into_any(self) -> AnyDensity {
+        self
+    }
 }
 
 /// What a density may depend on.
@@ -45,26 +93,6 @@ pub struct Given<'g> {
     pub units: Rc<Units>,
     /// Rows that count (1) and that do not (0), where a branch applies to some rows only.
     pub weight: Option<Expr<'g>>,
-}
-
-/// Typical centre and spread of a quantity.
-#[derive(Clone, Debug)]
-pub struct Units {
-    /// Centre of each coordinate.
-    pub center: Vec<f64>,
-    /// Standard deviation of each coordinate.
-    pub scale: Vec<f64>,
-    /// Standard deviation of each coordinate when the others are held fixed.
-    pub conditional: Vec<f64>,
-    /// Lower triangular factor of the covariance, row by row.
-    pub factor: Vec<f64>,
-}
-
-impl Units {
-    /// The number of coordinates.
-    pub fn dim(&self) -> usize {
-        self.center.len()
-    }
 }
 
 impl<'g> Given<'g> {

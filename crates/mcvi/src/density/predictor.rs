@@ -2,13 +2,14 @@
 
 use super::Given;
 use crate::error::{Error, Result};
-use crate::network::{Dense, Network};
+use crate::network::{AnyNetwork, Dense, Network};
 use crate::scope::{Initial, Scope};
 use mcvi_expr::Expr;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 /// What a linear function or a network sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Inputs {
     /// The position z.
     pub position: bool,
@@ -30,9 +31,12 @@ impl Inputs {
 }
 
 /// A function from where the chain is to a row of numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Predictor {
     /// The same for all rows.
+    #[default]
     Constant,
     /// Linear with an intercept.
     Linear(Inputs),
@@ -41,7 +45,7 @@ pub enum Predictor {
         /// What it sees.
         inputs: Inputs,
         /// How it goes on from there.
-        network: Arc<dyn Network>,
+        network: AnyNetwork,
     },
 }
 
@@ -55,7 +59,7 @@ struct Feature<'g> {
 impl Predictor {
     /// Layers of softplus units of these widths.
     pub fn dense(inputs: Inputs, hidden: &[usize]) -> Self {
-        Predictor::Network { inputs, network: Arc::new(Dense { hidden: hidden.to_vec() }) }
+        Predictor::Network { inputs, network: Dense { hidden: hidden.to_vec() }.into_any() }
     }
 
     /// One row of outputs for each row, or one for all of them; `units` are the typical centre and scale of each.
@@ -110,8 +114,7 @@ impl Predictor {
 fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<Vec<Feature<'g>>> {
     let mut found = vec![];
     let (positions, momenta) = (scope.positions(), scope.momenta());
-    let nowhere = || Error::Setting {
-        what: "density",
+    let nowhere = || Error::Density {
         why: "q(z₀|x) cannot depend on a position, there is none yet; use a constant or the observations".to_owned(),
     };
     if inputs.position {
@@ -130,7 +133,7 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
     if inputs.data {
         let Some(x) = given.data else {
             let why = "a density asks for the observations, and `Target::data` gives none".to_owned();
-            return Err(Error::Setting { what: "density", why });
+            return Err(Error::Density { why });
         };
         found.push(Feature { name: "x", value: x, scale: vec![1.0; x.shape().dims()[1]] });
     }

@@ -5,6 +5,9 @@
 use super::importance::log_sum_exp;
 use super::moments::{average, largest, nan_as_zero_weight};
 
+/// Pareto k̂ up to which averages with the weights can be relied on (Vehtari et al. 2024).
+pub const RELIABLE_K: f64 = 0.7;
+
 /// The longest tail that is left alone, being too short to fit.
 const SHORT_TAIL: usize = 4;
 /// Scale of the prior for b, in terms of the first quartile.

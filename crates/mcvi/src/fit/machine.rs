@@ -1,24 +1,22 @@
-//! Algorithm 2 as a state machine: [`Fit::step`] takes a fit from one look at its parameters to the next.
+//! Algorithm 2 as a state machine: [`Fit::step`] takes a fit from one point of its trace to the next.
 //!
-//! All that a step depends on is in [`State`], so a fit that is put away and taken up again goes on, bit for bit, as if
-//! it had never stopped. Looks fall on multiples of [`CHUNK`] iterations; a fit put away between two of them keeps
-//! what it has seen since the last.
+//! All that a step depends on is in [`FitState`], so a fit that is saved and resumed goes on, bit for bit, as if it had
+//! never stopped. Points of the trace fall on multiples of [`CHUNK`] iterations; a fit saved between two of them keeps what
+//! it has seen since the last.
 
-use super::profile;
 use super::settings::{Schedule, Settings};
-use super::state::{Course, Stage, State};
+use super::state::{Course, FitState, Stage};
 use super::training::Training;
-use super::{Ending, FitReport, Look};
-use crate::approximation::Approximation;
+use super::warm_start::warm_start;
+use super::{FitReport, StopReason, TracePoint};
+use crate::approximation::{Approximation, Bounds, InverseRegression};
 use crate::diagnostics::{Mean, mean, split_r_hat, zero_weights};
-use crate::draws::Bounds;
 use crate::error::{Error, Result};
 use crate::params::Params;
-use crate::regression::Regression;
 use crate::scope::Choices;
 use std::time::Instant;
 
-/// Iterations between looks at the parameters.
+/// Iterations between points of the trace.
 const CHUNK: usize = 50;
 /// Split R̂ below which iterates count as stationary.
 const STATIONARY: f64 = 1.2;
@@ -61,7 +59,7 @@ impl Fit {
         let (settings, approximation) = (settings.clone(), approximation.clone());
         let mut made = Fit { settings, approximation, training, judge, best, course, begun, pace: 0.0 };
         if made.settings.warm_start
-            && let Some(start) = profile::profile(&made.approximation, &made.settings)?
+            && let Some(start) = warm_start(&made.approximation, &made.settings)?
         {
             made.judge.consider(&mut made.best, start)?;
             made.training.set(&made.best.params)?;
@@ -69,17 +67,17 @@ impl Fit {
         Ok(made)
     }
 
-    /// Take up a fit of the same approximation where it was put away. The settings may allow other times, threads and,
-    /// unless the rate follows from it, another number of iterations.
-    pub fn resume(approximation: &Approximation, settings: &Settings, state: &State) -> Result<Self> {
+    /// Resume a fit of the same approximation. The settings may allow another time and, unless the rate follows from it,
+    /// another number of iterations.
+    pub fn resume(approximation: &Approximation, settings: &Settings, state: &FitState) -> Result<Self> {
         settings.check()?;
         let begun = Instant::now();
-        if state.asked != settings.identity() {
-            let why = format!(
-                "it was saved with other settings: {}; those asked for are {}",
-                state.asked,
-                settings.identity()
-            );
+        if let Some(saved) = state.settings.as_ref().filter(|saved| **saved != settings.identity()) {
+            let why = format!("it was saved with other settings: {}", differences(saved, &settings.identity()));
+            return Err(Error::Setting { what: "state of a fit", why });
+        }
+        if let Some(device) = state.device.as_ref().filter(|device| *device != approximation.hardware.kind()) {
+            let why = format!("it was saved on {device}, and this is {}", approximation.hardware.kind());
             return Err(Error::Setting { what: "state of a fit", why });
         }
         let other = |error: Error| Error::Setting {
@@ -110,11 +108,12 @@ impl Fit {
     }
 
     /// All that the next step depends on.
-    pub fn state(&mut self) -> Result<State> {
+    pub fn state(&mut self) -> Result<FitState> {
         let best =
             self.best.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone(), p.scale.clone())).collect();
-        Ok(State {
-            asked: self.settings.identity(),
+        Ok(FitState {
+            settings: Some(self.settings.identity()),
+            device: Some(self.approximation.hardware.kind().to_owned()),
             training: self.training.state()?,
             best,
             best_bounds: self.best.bounds.clone(),
@@ -122,10 +121,10 @@ impl Fit {
         })
     }
 
-    /// Why the fit is over, if it is.
-    pub fn ended(&self) -> Option<Ending> {
+    /// Why the fit is complete, if it is.
+    pub fn complete(&self) -> Option<StopReason> {
         let exhausted = self.course.iterations >= self.settings.iterations;
-        if self.course.converged { Some(Ending::Converged) } else { exhausted.then_some(Ending::Exhausted) }
+        if self.course.converged { Some(StopReason::Converged) } else { exhausted.then_some(StopReason::MaxIterations) }
     }
 
     /// Iterations so far.
@@ -142,9 +141,10 @@ impl Fit {
         self.course.seconds + self.begun.elapsed().as_secs_f64()
     }
 
-    /// Up to the next look, but no more than so many iterations. Returns the look, if that far and worth showing.
-    pub fn step(&mut self, most: usize) -> Result<Option<Look>> {
-        if self.ended().is_some() {
+    /// Up to the next point of the trace, but at most `most` iterations. Returns the point, if it was reached and is worth
+    /// showing.
+    pub fn step(&mut self, most: usize) -> Result<Option<TracePoint>> {
+        if self.complete().is_some() {
             return Ok(None);
         }
         let left = self.settings.iterations - self.course.iterations;
@@ -166,32 +166,32 @@ impl Fit {
         if course.seen.bounds.len() < CHUNK {
             return Ok(None);
         }
-        let look = self.look();
+        let point = self.point();
         let seen = std::mem::take(&mut self.course.seen);
-        if seen.diverged > 0 && !self.training.is_careful() {
-            self.training = self.training.careful(&self.approximation)?;
+        if seen.diverged > 0 && !self.training.skips_non_finite() {
+            self.training = self.training.skip_non_finite(&self.approximation)?;
         }
         let lost = seen.skipped == CHUNK || seen.diverged == CHUNK * self.settings.draws;
         if lost {
             self.rescue()?;
         } else {
-            self.course.trace.push(look.clone());
+            self.course.trace.push(point.clone());
         }
         if self.settings.schedule == Schedule::Automatic {
             self.advance()?;
         }
-        Ok((!lost).then_some(look))
+        Ok((!lost).then_some(point))
     }
 
-    /// What there is to see since the last look.
-    fn look(&self) -> Look {
+    /// What there is to see since the last point.
+    fn point(&self) -> TracePoint {
         let seen = &self.course.seen;
         // Gradients leave out draws without weight; a bound does not.
         let bound = match seen.diverged {
             0 => mean(&seen.bounds),
             _ => Mean { value: f64::NEG_INFINITY, se: f64::NAN, n: seen.bounds.len() },
         };
-        Look {
+        TracePoint {
             iteration: self.course.iterations,
             iterations: self.settings.iterations,
             bound: bound.value,
@@ -238,7 +238,7 @@ impl Fit {
         let stage = &self.course.stage;
         self.course.converged = !worth && stage.lowered >= 2;
         self.course.averaged = 0;
-        let same = Stage { iterates: vec![], next: Stage::LOOKS, ..*stage };
+        let same = Stage { iterates: vec![], next: Stage::POINTS, ..*stage };
         self.course.stage = if worth && !settled {
             same
         } else {
@@ -249,7 +249,7 @@ impl Fit {
 
     /// What the fit has come to: the best parameters met, the present average among them. The fit itself is left as
     /// it is and may go on.
-    pub fn finish(&mut self, ending: Ending) -> Result<(Params, FitReport)> {
+    pub fn finish(&mut self, stop_reason: StopReason) -> Result<(Params, FitReport)> {
         let mut best = self.best.clone();
         if self.course.averaged > 0 {
             let average = self.training.average(&self.approximation.params)?;
@@ -257,12 +257,21 @@ impl Fit {
         }
         let mut trace = self.course.trace.clone();
         if !self.course.seen.bounds.is_empty() {
-            trace.push(self.look());
+            trace.push(self.point());
         }
         let Course { iterations, diverged, skipped, rescues, .. } = self.course;
-        let report = FitReport { ending, iterations, seconds: self.seconds(), trace, diverged, skipped, rescues };
+        let report = FitReport { stop_reason, iterations, seconds: self.seconds(), trace, diverged, skipped, rescues };
         Ok((best.params, report))
     }
+}
+
+/// What differs between two settings, field by field.
+fn differences(saved: &Settings, asked: &Settings) -> String {
+    let (saved, asked) = (serde_json::json!(saved), serde_json::json!(asked));
+    let fields = saved.as_object().into_iter().flatten().filter(|(name, value)| asked[*name] != **value);
+    let fields: Vec<String> =
+        fields.map(|(name, value)| format!("{name} was {value}, now it is {}", asked[name])).collect();
+    fields.join("; ")
 }
 
 /// The learning rate of each iteration.
@@ -290,13 +299,13 @@ struct Best {
 /// Compares parameters by their bounds over the same draws.
 struct Judge {
     compared: Bounds,
-    regression: Regression,
+    regression: InverseRegression,
 }
 
 impl Judge {
     fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
         let compared = Bounds::new(approximation, settings.objective, Choices::Sample, settings.seed ^ JUDGES)?;
-        Ok(Judge { compared, regression: Regression::new(approximation, REGRESSED, settings.seed ^ 0x5EED)? })
+        Ok(Judge { compared, regression: InverseRegression::new(approximation, REGRESSED, settings.seed ^ 0x5EED)? })
     }
 
     /// Keep an average if its bound is better. Returns by how much, and the error of that.

@@ -11,43 +11,58 @@
 //! tolerance or the error of the difference, or when it has taken all iterations allowed. What is returned is the
 //! best average met.
 
+mod iteration;
 mod machine;
+mod non_finite;
 mod optimiser;
-mod profile;
 mod settings;
 mod state;
 mod training;
+mod warm_start;
 
+pub use crate::bound::Objective;
+pub use iteration::KL_WEIGHT;
 pub use machine::Fit;
 pub use optimiser::Optimiser;
-pub use settings::{Objective, Schedule, Settings};
-pub use state::State;
-pub use training::{Progress, Training, WARMTH};
+pub use settings::{Schedule, Settings};
+pub use state::FitState;
+pub use training::{IterationStats, Training};
 
 use crate::approximation::Approximation;
 use crate::error::Result;
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Why a fit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+/// Why a fit stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
     /// A lower rate no longer improved the bound.
     Converged,
-    /// All iterations, or all of the time, were used.
-    Exhausted,
+    /// It took all iterations that its settings allow.
+    MaxIterations,
+    /// The budget of iterations or seconds was used up, or would not have sufficed for the next chain.
+    Budget,
     /// The observer asked for it.
     Interrupted,
 }
 
-/// What an observer sees while a fit runs.
+impl StopReason {
+    /// Whether there is nothing left to do: going on would change nothing.
+    pub fn is_complete(self) -> bool {
+        matches!(self, StopReason::Converged | StopReason::MaxIterations)
+    }
+}
+
+/// A point of the trace: what an observer sees while a fit runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Look {
+pub struct TracePoint {
     /// Iterations so far.
     pub iteration: usize,
     /// Most iterations.
     pub iterations: usize,
-    /// Mean of the bound's estimates since the last look; −∞ where a draw had no weight.
+    /// Mean of the bound's estimates since the last point; −∞ where a draw had no weight.
     pub bound: f64,
     /// Its standard error.
     pub se: f64,
@@ -60,14 +75,14 @@ pub struct Look {
 /// How a fit went.
 #[derive(Clone, Debug)]
 pub struct FitReport {
-    /// Why it ended.
-    pub ending: Ending,
+    /// Why it stopped.
+    pub stop_reason: StopReason,
     /// Iterations taken.
     pub iterations: usize,
     /// Seconds taken.
     pub seconds: f64,
     /// What the observer saw.
-    pub trace: Vec<Look>,
+    pub trace: Vec<TracePoint>,
     /// Draws whose bound was not finite, over all iterations.
     pub diverged: usize,
     /// Iterations without a step, because the gradient was not finite.
@@ -81,17 +96,17 @@ pub fn fit(approximation: &mut Approximation, settings: &Settings) -> Result<Fit
     fit_observed(approximation, settings, |_| ControlFlow::Continue(()))
 }
 
-/// The same, with an observer that sees every look and may end the fit. To put a fit away and take it up again, use
-/// [`Fit`] itself.
+/// The same, with an observer that sees every point of the trace and may stop the fit. To save a fit and resume it later,
+/// use [`Fit`] itself.
 pub fn fit_observed(
     approximation: &mut Approximation,
     settings: &Settings,
-    observe: impl FnMut(&Look) -> ControlFlow<()>,
+    observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
 ) -> Result<FitReport> {
     let mut allowed = Allowance::new(None, settings.seconds);
     let mut fit = Fit::new(approximation, settings)?;
-    let ending = fit.run(&mut allowed, observe)?;
-    let (params, report) = fit.finish(ending)?;
+    let stop_reason = fit.run(&mut allowed, observe)?;
+    let (params, report) = fit.finish(stop_reason)?;
     approximation.params = params;
     Ok(report)
 }
@@ -106,7 +121,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// So many iterations and seconds at most, as far as given.
+    /// At most this many iterations and seconds, as far as given.
     pub fn new(iterations: Option<usize>, seconds: Option<f64>) -> Self {
         Allowance { iterations, seconds, begun: Instant::now(), spent: 0 }
     }
@@ -126,7 +141,7 @@ impl Allowance {
         self.seconds.map(|s| s - self.begun.elapsed().as_secs_f64())
     }
 
-    /// Iterations left, where each takes so many seconds. However little time is given, one can be afforded: a fit
+    /// Iterations left, where each takes `pace` seconds. However little time is given, one can be afforded: a fit
     /// that has not begun has nothing to show.
     pub fn iterations_left(&self, pace: f64) -> usize {
         let left = self.iterations.map_or(usize::MAX, |n| n.saturating_sub(self.spent));
@@ -141,26 +156,26 @@ impl Allowance {
 }
 
 impl Fit {
-    /// Step until the fit is over, the allowance is used up ([`Ending::Exhausted`]) or the observer asks for an end.
+    /// Step until the fit is over, the allowance is used up ([`StopReason::Budget`]) or the observer asks for an end.
     pub fn run(
         &mut self,
         allowed: &mut Allowance,
-        mut observe: impl FnMut(&Look) -> ControlFlow<()>,
-    ) -> Result<Ending> {
+        mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+    ) -> Result<StopReason> {
         loop {
             let most = allowed.iterations_left(self.pace());
-            match self.ended() {
-                Some(ending) => return Ok(ending),
-                None if most == 0 => return Ok(Ending::Exhausted),
+            match self.complete() {
+                Some(reason) => return Ok(reason),
+                None if most == 0 => return Ok(StopReason::Budget),
                 None => {}
             }
             let before = self.iterations();
-            let look = self.step(most);
+            let point = self.step(most);
             allowed.spend(self.iterations() - before);
-            if let Some(look) = look?
-                && observe(&look).is_break()
+            if let Some(point) = point?
+                && observe(&point).is_break()
             {
-                return Ok(self.ended().unwrap_or(Ending::Interrupted));
+                return Ok(self.complete().unwrap_or(StopReason::Interrupted));
             }
         }
     }

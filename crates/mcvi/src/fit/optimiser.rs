@@ -2,9 +2,11 @@
 
 use crate::error::Result;
 use mcvi_expr::{Array, DType, Expr, Graph};
+use serde::{Deserialize, Serialize};
 
 /// How a gradient becomes a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Optimiser {
     /// Kingma & Ba (2015).
     Adam {

@@ -1,23 +1,12 @@
 //! How to fit: what was asked, checked once.
 
-use super::Optimiser;
+use super::{Objective, Optimiser};
 use crate::error::{Error, Result};
-use crate::hardware::Hardware;
-
-/// What is maximised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
-    /// The whole bound: Algorithm 2.
-    Bound,
-    /// E log α of the last step, the others being held as they are: Algorithm 4.
-    LastStep,
-    /// The bound with its divergence from the prior weighted by [`WARMTH`](super::WARMTH), an input of every iteration:
-    /// raised from nothing to one, it keeps latent variables from being given up before a decoder uses them.
-    Warmed,
-}
+use serde::{Deserialize, Serialize};
 
 /// How the learning rate changes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// Lowered whenever the iterates have become stationary, until lowering it no longer helps; see [`fit`](super::fit).
     Automatic,
@@ -25,12 +14,13 @@ pub enum Schedule {
     Constant,
     /// Down to nothing along half a cosine.
     Cosine,
-    /// Halved every so many iterations.
+    /// Halved after this many iterations, again and again.
     Halving(usize),
 }
 
 /// How to fit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Settings {
     /// What is maximised.
     pub objective: Objective,
@@ -62,8 +52,6 @@ pub struct Settings {
     pub tolerance: f64,
     /// The seed of all draws.
     pub seed: u64,
-    /// What to compute with.
-    pub hardware: Hardware,
 }
 
 impl Default for Settings {
@@ -83,17 +71,15 @@ impl Default for Settings {
             seconds: None,
             tolerance: 2e-3,
             seed: 1,
-            hardware: Hardware::default(),
         }
     }
 }
 
 impl Settings {
-    /// What a fit depends on, in words: all but the threads, and how long it may take unless the rate follows from it.
-    pub(super) fn identity(&self) -> String {
+    /// What a fit depends on: all but how long it may take, unless the rate follows from it.
+    pub(super) fn identity(&self) -> Self {
         let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
-        let hardware = Hardware { threads: 0, multiprocessors: None, ..self.hardware };
-        format!("{:?}", Settings { iterations, seconds: None, hardware, ..self.clone() })
+        Settings { iterations, seconds: None, ..self.clone() }
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -1,21 +1,24 @@
 //! All that the next step of a fit depends on, as data that can be saved.
 
-use super::{Look, Progress};
+use super::{IterationStats, Settings, TracePoint};
 use crate::error::Result;
-use crate::record::{Record, bad};
+use crate::record::{Format, Record, bad};
 use mcvi_expr::Array;
 use std::path::Path;
 
-const FORMAT: &str = "mcvi fit 1";
+/// Version 1 did not hold the settings as data.
+const FORMAT: Format = Format { name: "mcvi fit", version: 2, what: "the state of a fit" };
 
-/// Looks after which a stage ends although its iterates still move, to begin with.
+/// Points of the trace after which a stage ends although its iterates still move, to begin with.
 const PATIENCE: usize = 5;
 
-/// A fit that was put away. [`Fit::resume`](super::Fit::resume) takes it up again.
+/// A saved fit. [`Fit::resume`](super::Fit::resume) goes on from it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    /// The settings, less what may change from one time to the next.
-    pub(super) asked: String,
+pub struct FitState {
+    /// The settings, less what may change from one time to the next; none in a file of version 1.
+    pub(super) settings: Option<Settings>,
+    /// The kind of device it ran on.
+    pub(super) device: Option<String>,
     /// What the training holds.
     pub(super) training: Vec<(String, Array)>,
     /// The best parameters met with their scales, and the bound of each draw they are judged by.
@@ -37,9 +40,9 @@ pub(super) struct Course {
     pub skipped: usize,
     pub rescues: usize,
     pub seconds: f64,
-    pub trace: Vec<Look>,
+    pub trace: Vec<TracePoint>,
     /// What the iterations since the last look came to.
-    pub seen: Progress,
+    pub seen: IterationStats,
     pub stage: Stage,
 }
 
@@ -49,17 +52,17 @@ pub(super) struct Stage {
     pub rate: f64,
     /// How often the rate was lowered.
     pub lowered: usize,
-    /// Looks after which the stage ends although its iterates still move.
+    /// Points of the trace after which the stage ends although its iterates still move.
     pub patience: usize,
-    /// The parameters at each look.
+    /// The parameters at each point of the trace.
     pub iterates: Vec<Vec<f64>>,
-    /// At which look they are judged next.
+    /// At which of them they are judged next.
     pub next: usize,
 }
 
 impl Stage {
-    /// Looks at the parameters before their stationarity is judged.
-    pub const LOOKS: usize = 20;
+    /// Points of the trace before stationarity is judged.
+    pub const POINTS: usize = 20;
 }
 
 impl Course {
@@ -73,19 +76,19 @@ impl Course {
             rescues: 0,
             seconds: 0.0,
             trace: vec![],
-            seen: Progress::default(),
-            stage: Stage { rate, lowered: 0, patience: PATIENCE, iterates: vec![], next: Stage::LOOKS },
+            seen: IterationStats::default(),
+            stage: Stage { rate, lowered: 0, patience: PATIENCE, iterates: vec![], next: Stage::POINTS },
         }
     }
 }
 
-impl State {
+impl FitState {
     /// Iterations so far.
     pub fn iterations(&self) -> usize {
         self.course.iterations
     }
 
-    /// Write it to a file, whole or not at all.
+    /// Write it to a file, atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.record()?.write(path.as_ref(), FORMAT)
     }
@@ -93,13 +96,14 @@ impl State {
     /// Read it back.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        State::from_record(&Record::open(path, FORMAT, "the state of a fit")?).map_err(|why| bad(path, why))
+        FitState::from_record(&Record::open(path, FORMAT)?).map_err(|why| bad(path, why))
     }
 
     pub(crate) fn record(&self) -> Result<Record> {
         let (c, s) = (&self.course, &self.course.stage);
         let mut record = Record::default();
-        record.say("asked", &self.asked);
+        record.say_data("settings", &self.settings)?;
+        record.say_data("device", &self.device)?;
         record.say("converged", c.converged);
         for (name, n) in [
             ("iterations", c.iterations),
@@ -115,12 +119,11 @@ impl State {
         ] {
             record.say(name, n);
         }
-        // Debug, unlike Display, does not write three hundred digits; both come back bit for bit.
-        record.say("seconds", format!("{:?}", c.seconds));
-        record.say("stage.rate", format!("{:?}", s.rate));
-        let looks =
+        record.say_data("seconds", &c.seconds)?;
+        record.say_data("stage.rate", &s.rate)?;
+        let points =
             c.trace.iter().flat_map(|l| [l.iteration as f64, l.iterations as f64, l.bound, l.se, l.rate, l.seconds]);
-        record.keep_list("trace", looks.collect())?;
+        record.keep_list("trace", points.collect())?;
         record.keep_list("seen", c.seen.bounds.clone())?;
         record.say("stage.looks", s.iterates.len());
         record.keep_list("stage.iterates", s.iterates.concat())?;
@@ -135,7 +138,7 @@ impl State {
 
     /// What [`record`](Self::record) made; the error says what is wrong with it.
     pub(crate) fn from_record(record: &Record) -> Result<Self, String> {
-        let look = |l: &[f64; 6]| Look {
+        let point = |l: &[f64; 6]| TracePoint {
             iteration: l[0] as usize,
             iterations: l[1] as usize,
             bound: l[2],
@@ -143,19 +146,19 @@ impl State {
             rate: l[4],
             seconds: l[5],
         };
-        let trace = record.list("trace").as_chunks().0.iter().map(look).collect();
+        let trace = record.list("trace").as_chunks().0.iter().map(point).collect();
         let number = |name: &str| record.read::<usize>(name);
-        let (looks, iterates) = (number("stage.looks")?, record.list("stage.iterates"));
-        // There may be no numbers to look at, and yet looks.
-        let width = iterates.len() / looks.max(1);
+        let (points, iterates) = (number("stage.looks")?, record.list("stage.iterates"));
+        // There may be points of the trace without any packed parameter.
+        let width = iterates.len() / points.max(1);
         let stage = Stage {
             rate: record.read("stage.rate")?,
             lowered: number("stage.lowered")?,
             patience: number("stage.patience")?,
-            iterates: (0..looks).map(|i| iterates[i * width..(i + 1) * width].to_vec()).collect(),
+            iterates: (0..points).map(|i| iterates[i * width..(i + 1) * width].to_vec()).collect(),
             next: number("stage.next")?,
         };
-        let seen = Progress {
+        let seen = IterationStats {
             bounds: record.list("seen"),
             diverged: number("seen.diverged")?,
             skipped: number("seen.skipped")?,
@@ -173,13 +176,18 @@ impl State {
             seen,
             stage,
         };
+        let (settings, device) = match record.version {
+            1 => (None, None),
+            _ => (record.data("settings")?, record.data("device")?),
+        };
         let scales = record.part("scale");
         let best = record.part("best").arrays.into_iter().map(|(name, value)| {
             let scale = scales.list(&name);
             (name, value, scale)
         });
-        Ok(State {
-            asked: record.read("asked")?,
+        Ok(FitState {
+            settings,
+            device,
             training: record.part("training").arrays,
             best: best.collect(),
             best_bounds: record.list("best bounds"),

@@ -1,11 +1,14 @@
 //! What may be spent on all fits together, and whether it suffices for one more.
 
-use super::{Attempt, Shape};
+use super::Attempt;
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, Schedule, Settings};
+use serde::{Deserialize, Serialize};
 
-/// What may be spent on all fits together; without limit as far as nothing is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What may be spent on all fits together; by default there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Budget {
     /// Most iterations. Results depend on the number alone.
     pub iterations: Option<usize>,
@@ -29,10 +32,10 @@ impl Budget {
 
 /// Whether the next fit can be begun. Iterations are given to the last one, so that a fit stopped by the clock can be
 /// repeated by their number; time is planned with, so that none goes to a fit that cannot be expected to finish.
-pub(super) fn affordable(allowed: &Allowance, shape: Shape, settings: &Settings, past: &[Attempt]) -> bool {
+pub(super) fn affordable(allowed: &Allowance, chain: &Chain, settings: &Settings, past: &[Attempt]) -> bool {
     let Some(last) = past.last() else { return true };
-    let expected = last.report.seconds / cost(last.shape, last.report.iterations)
-        * cost(shape, expected_iterations(settings, past));
+    let expected = last.report.seconds / cost(&last.chain, last.report.iterations)
+        * cost(chain, expected_iterations(settings, past));
     allowed.iterations_left(0.0) > 0 && allowed.seconds_left().is_none_or(|left| expected <= left)
 }
 
@@ -43,9 +46,8 @@ fn expected_iterations(settings: &Settings, past: &[Attempt]) -> usize {
 }
 
 /// What a fit costs, in units of one gradient of the target over the rows of an iteration.
-fn cost(shape: Shape, iterations: usize) -> f64 {
-    let gradients = 1 + shape.steps * (shape.leapfrogs + 1);
+fn cost(chain: &Chain, iterations: usize) -> f64 {
     // Networks take twice the rows, and their own time.
-    let networks = if shape.hidden > 0 { 4 } else { 1 };
-    (gradients * networks * iterations.max(1)) as f64
+    let networks = if chain.has_network() { 4 } else { 1 };
+    (chain.gradients() * networks * iterations.max(1)) as f64
 }

@@ -4,14 +4,15 @@
 //! fitted at each: fits that end at one place are one mode, and its bound says how much of the evidence a mode holds,
 //! which its height does not. Where there is one place only nothing is fitted here: that costs next to nothing.
 
-use crate::approximation::Approximation;
+use crate::approximation::{Approximation, Diagnostics, Draws};
 use crate::chain::Chain;
 use crate::density::Gaussian;
-use crate::draws::{Draws, Judgement};
 use crate::error::{Error, Result};
 use crate::fit::{Settings, fit};
+use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
+use crate::laplace::log_density;
 use crate::params::Params;
-use crate::start::{Start, log_density};
 use crate::target::Target;
 use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
@@ -33,7 +34,7 @@ const DRAWS: usize = 4000;
 #[derive(Clone, Debug)]
 pub struct Mode {
     /// Where, and how wide.
-    pub start: Start,
+    pub initialisation: Initialisation,
     /// The log density there.
     pub log_density: f64,
     /// The evidence a Gaussian there would have.
@@ -41,7 +42,7 @@ pub struct Mode {
     /// How many of the starts led there.
     pub starts: usize,
     /// What draws of a Gaussian fitted there say, its bound first; none where this is the only mode.
-    pub judgement: Option<Judgement>,
+    pub diagnostics: Option<Diagnostics>,
     /// Its share of the evidence of all modes found.
     pub share: f64,
 }
@@ -49,15 +50,21 @@ pub struct Mode {
 impl Mode {
     /// The evidence it holds. Also the importance-weighted one is a bound in expectation, and the tighter one.
     fn evidence(&self) -> f64 {
-        self.judgement.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
+        self.diagnostics.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
     }
 }
 
 /// Climb from several places; the modes found, the one of the largest evidence first.
-pub fn find(target: &Arc<dyn Target>, starts: usize, full: bool, settings: &Settings) -> Result<Vec<Mode>> {
+pub(super) fn find(
+    target: &Arc<dyn Target>,
+    starts: usize,
+    full: bool,
+    settings: &Settings,
+    hardware: Hardware,
+) -> Result<Vec<Mode>> {
     let mut modes = climb(target.as_ref(), starts, settings.seed)?;
     if modes.len() > 1 {
-        modes = compare(target, modes, full, settings)?;
+        modes = compare(target, modes, full, settings, hardware)?;
     }
     let total: f64 = modes.iter().map(|m| (m.evidence() - modes[0].evidence()).exp()).sum();
     let best = modes[0].evidence();
@@ -66,19 +73,26 @@ pub fn find(target: &Arc<dyn Target>, starts: usize, full: bool, settings: &Sett
 }
 
 /// Fit a Gaussian at each; those of one place become one.
-fn compare(target: &Arc<dyn Target>, modes: Vec<Mode>, full: bool, settings: &Settings) -> Result<Vec<Mode>> {
+fn compare(
+    target: &Arc<dyn Target>,
+    modes: Vec<Mode>,
+    full: bool,
+    settings: &Settings,
+    hardware: Hardware,
+) -> Result<Vec<Mode>> {
     let settings = Settings { iterations: ITERATIONS, seconds: None, ..settings.clone() };
-    let mut known: Vec<(Start, Mode)> = vec![];
+    let mut known: Vec<(Initialisation, Mode)> = vec![];
     for mode in modes {
         let gaussian = if full { Gaussian::full() } else { Gaussian::diagonal() };
-        let mut plain = Approximation::from(target.clone(), Chain::new(gaussian), mode.start.clone())?;
+        let chain = Chain::new(gaussian);
+        let mut plain = Approximation::initialised(target.clone(), chain, mode.initialisation.clone(), hardware)?;
         match fit(&mut plain, &settings) {
             // Where it cannot be fitted there is still the Gaussian it began with.
             Ok(_) | Err(Error::Fit { .. }) => {}
             Err(error) => return Err(error),
         }
         let draws = plain.draw(DRAWS, settings.seed ^ 0x30DE5)?;
-        let (place, mode) = (spread(&draws), Mode { judgement: Some(draws.judge()), ..mode });
+        let (place, mode) = (spread(&draws), Mode { diagnostics: Some(draws.diagnose()), ..mode });
         match known.iter_mut().find(|(other, _)| close(other, &place) || close(&place, other)) {
             Some((at, same)) => {
                 let starts = same.starts + mode.starts;
@@ -100,12 +114,12 @@ fn compare(target: &Arc<dyn Target>, modes: Vec<Mode>, full: bool, settings: &Se
 }
 
 /// Where draws lie, and how widely.
-fn spread(draws: &Draws) -> Start {
+fn spread(draws: &Draws) -> Initialisation {
     let (n, d) = (draws.z.len() as f64, draws.z.first().map_or(0, Vec::len));
     let center: Vec<f64> = (0..d).map(|i| draws.z.iter().map(|z| z[i]).sum::<f64>() / n).collect();
     let product = |i: usize, j: usize| draws.z.iter().map(|z| (z[i] - center[i]) * (z[j] - center[j])).sum::<f64>() / n;
     let covariance = (0..d * d).map(|k| product(k / d, k % d)).collect();
-    Start { center, covariance, warning: None, seed: 0 }
+    Initialisation { center, covariance, warning: None, seed: 0 }
 }
 
 /// The places that climbs from several starts led to, the one of the largest Laplace evidence first.
@@ -118,8 +132,8 @@ fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
         // The origin first, then wider and wider around it: free numbers of a model are mostly of order one.
         let spread = if i == 0 { 0.0 } else { 1.0 + 5.0 * i as f64 / starts as f64 };
         let guess: Vec<f64> = (0..d).map(|_| spread * (2.0 * rng.random::<f64>() - 1.0)).collect();
-        match Start::laplace(target, &Params::default(), Some(&guess)) {
-            Ok(start) => add(target, &mut modes, start)?,
+        match Initialisation::laplace(target, &Params::default(), Some(&guess)) {
+            Ok(found) => add(target, &mut modes, found)?,
             Err(error @ Error::Expr(_)) => return Err(error),
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -136,32 +150,37 @@ fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
         });
     };
     // Where a search did not settle it found no mode; only the best place is kept whatever it is.
-    let mut keep =
-        modes.iter().map(|m| m.laplace > best + HOPELESS.ln() && m.start.warning.is_none()).collect::<Vec<_>>();
+    let mut keep = modes
+        .iter()
+        .map(|m| m.laplace > best + HOPELESS.ln() && m.initialisation.warning.is_none())
+        .collect::<Vec<_>>();
     keep[0] = true;
     let mut kept = keep.into_iter();
     modes.retain(|_| kept.next().unwrap_or(false));
     Ok(modes)
 }
 
-fn add(target: &dyn Target, modes: &mut Vec<Mode>, start: Start) -> Result<()> {
-    let log_density = log_density(target, std::slice::from_ref(&start.center))?[0];
+fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisation) -> Result<()> {
+    let log_density = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
     if !log_density.is_finite() {
         return Ok(());
     }
-    let d = start.center.len();
-    let covariance = DMatrix::from_row_slice(d, d, &start.covariance);
+    let d = initialisation.center.len();
+    let covariance = DMatrix::from_row_slice(d, d, &initialisation.covariance);
     let log_det = covariance.clone().cholesky().map_or(0.0, |c| 2.0 * c.l().diagonal().map(f64::ln).sum());
     let laplace = log_density + 0.5 * log_det + 0.5 * d as f64 * std::f64::consts::TAU.ln();
-    match modes.iter_mut().find(|m| close(&m.start, &start) || close(&start, &m.start)) {
+    match modes
+        .iter_mut()
+        .find(|m| close(&m.initialisation, &initialisation) || close(&initialisation, &m.initialisation))
+    {
         Some(known) => known.starts += 1,
-        None => modes.push(Mode { start, log_density, laplace, starts: 1, judgement: None, share: 1.0 }),
+        None => modes.push(Mode { initialisation, log_density, laplace, starts: 1, diagnostics: None, share: 1.0 }),
     }
     Ok(())
 }
 
 /// Whether another centre lies within reach of this one.
-fn close(this: &Start, other: &Start) -> bool {
+fn close(this: &Initialisation, other: &Initialisation) -> bool {
     let d = this.center.len();
     let covariance = DMatrix::from_row_slice(d, d, &this.covariance);
     let apart = DVector::from_fn(d, |i, _| other.center[i] - this.center[i]);

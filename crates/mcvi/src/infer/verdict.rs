@@ -1,12 +1,12 @@
 //! The verdict: whether to trust an approximation, why, and what to try next.
 
-use super::Ended;
 use super::modes::Mode;
-use super::summary::{Weights, summarise};
-use crate::draws::{Draws, Judgement};
+use crate::approximation::{Diagnostics, Draws};
+use crate::diagnostics::{RELIABLE_K, Weights, summarise};
+use crate::fit::StopReason;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// Pareto k̂ above which weights cannot be relied on (Vehtari et al. 2024).
-const UNRELIABLE: f64 = 0.7;
 /// Share of draws that must be left of the weights' effective size.
 const EFFECTIVE: f64 = 0.25;
 /// How far, in standard deviations, the means of draws may lie from the reweighted ones.
@@ -21,7 +21,8 @@ const PLAIN_EFFECTIVE: f64 = 0.8;
 const NAMED: usize = 4;
 
 /// In one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
     /// Draws and bound can be used as they are.
     Good,
@@ -50,42 +51,80 @@ pub struct Verdict {
     /// Why.
     pub reasons: Vec<String>,
     /// What to try next.
-    pub next: Vec<String>,
+    pub advice: Vec<Advice>,
+}
+
+/// What to try next. How it is done is up to whoever asked: a command has options, a program has settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Advice {
+    /// Constrain the parameters so that the density is finite everywhere.
+    Constrain,
+    /// Fit the modes separately, or break the symmetry that makes them.
+    SeparateModes,
+    /// A chain after the Gaussian.
+    AddChain,
+    /// A longer chain.
+    LongerChain,
+    /// Other parameters, in which the posterior is closer to a Gaussian.
+    Reparameterise,
+    /// More leapfrogs of smaller steps.
+    SmallerSteps,
+    /// A larger budget.
+    LargerBudget,
+    /// Letting the fit finish.
+    Finish,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Advice::Constrain => "constrain the parameters so that the density is finite everywhere",
+            Advice::SeparateModes => "fit the modes separately, or break the symmetry that makes them",
+            Advice::AddChain => "a chain after the Gaussian",
+            Advice::LongerChain => "a longer chain",
+            Advice::Reparameterise => "parameters in which the posterior is closer to a Gaussian",
+            Advice::SmallerSteps => "more leapfrogs of smaller steps",
+            Advice::LargerBudget => "a larger budget",
+            Advice::Finish => "let it finish",
+        })
+    }
 }
 
 impl Verdict {
-    fn find(&mut self, worse: VerdictKind, reason: String, remedy: &str) {
+    fn find(&mut self, worse: VerdictKind, reason: String, advice: Advice) {
         self.kind = self.kind.max(worse);
         self.reasons.push(reason);
-        if !self.next.iter().any(|n| n == remedy) {
-            self.next.push(remedy.to_owned());
+        self.advise(advice);
+    }
+
+    fn advise(&mut self, advice: Advice) {
+        if !self.advice.contains(&advice) {
+            self.advice.push(advice);
         }
     }
 
-    /// Say how it came to an end, where that was not by itself.
-    pub(super) fn note(&mut self, ended: Ended) {
-        let (reason, remedy) = match ended {
-            Ended::Finished => return,
-            Ended::Budget => ("the budget was used; this is how far it had come", "a larger budget"),
-            Ended::Interrupted => ("the fit was interrupted; this is how far it had come", "let it finish"),
+    /// Say why it stopped, where it was not complete.
+    pub(super) fn note(&mut self, stop_reason: StopReason) {
+        let (reason, advice) = match stop_reason {
+            StopReason::Converged | StopReason::MaxIterations => return,
+            StopReason::Budget => ("the budget was used; this is how far it had come", Advice::LargerBudget),
+            StopReason::Interrupted => ("the fit was interrupted; this is how far it had come", Advice::Finish),
         };
-        self.find(VerdictKind::Good, reason.to_owned(), remedy);
+        self.find(VerdictKind::Good, reason.to_owned(), advice);
     }
 }
 
 /// Judge from the weights of draws and what the search for modes found.
-pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Verdict {
+pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) -> Verdict {
     let n = draws.z.len() as f64;
     let plain = draws.steps.is_empty();
-    let share = judgement.effective / n;
-    let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], next: vec![] };
-    if judgement.lost > 0 {
-        let reason = format!("{} of {n} draws have no weight: the bound is −∞", judgement.lost);
-        verdict.find(
-            VerdictKind::DoNotTrust,
-            reason,
-            "constrain the parameters so that the density is finite everywhere",
-        );
+    let share = diagnostics.effective / n;
+    let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![] };
+    if diagnostics.lost > 0 {
+        let reason = format!("{} of {n} draws have no weight: the bound is −∞", diagnostics.lost);
+        verdict.find(VerdictKind::DoNotTrust, reason, Advice::Constrain);
     }
     if modes.len() > 1 {
         let reason = format!(
@@ -93,48 +132,50 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Ver
             modes.len(),
             100.0 * (1.0 - modes[0].share)
         );
-        verdict.find(VerdictKind::DoNotTrust, reason, "treat the modes apart, or break the symmetry that makes them");
+        verdict.find(VerdictKind::DoNotTrust, reason, Advice::SeparateModes);
         verdict.reasons.extend(modes.iter().take(NAMED).enumerate().map(|(i, mode)| name(i + 1, mode)));
         if modes.len() > NAMED {
             verdict.reasons.push(format!("and {} smaller modes", modes.len() - NAMED));
         }
     }
-    if judgement.pareto_k.is_nan() || judgement.pareto_k > UNRELIABLE {
-        let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", judgement.pareto_k);
-        verdict.find(VerdictKind::DoNotTrust, reason, "a longer chain (--steps, --leapfrogs), or reparameterise");
+    if diagnostics.pareto_k.is_nan() || diagnostics.pareto_k > RELIABLE_K {
+        let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", diagnostics.pareto_k);
+        verdict.find(VerdictKind::DoNotTrust, reason, Advice::LongerChain);
+        verdict.advise(Advice::Reparameterise);
     }
-    if judgement.diverged > 0 {
-        let reason = format!("{} of {n} trajectories diverged", judgement.diverged);
-        let worse = if judgement.diverged as f64 > 0.01 * n { VerdictKind::DoNotTrust } else { VerdictKind::Reweight };
-        verdict.find(worse, reason, "more leapfrogs of smaller steps");
+    if diagnostics.diverged > 0 {
+        let reason = format!("{} of {n} trajectories diverged", diagnostics.diverged);
+        let worse =
+            if diagnostics.diverged as f64 > 0.01 * n { VerdictKind::DoNotTrust } else { VerdictKind::Reweight };
+        verdict.find(worse, reason, Advice::SmallerSteps);
     }
     if verdict.kind < VerdictKind::DoNotTrust {
         if share < EFFECTIVE {
             let reason = format!("the weights leave an effective {:.0} % of the draws", 100.0 * share);
-            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
         }
-        if plain && (judgement.pareto_k > PLAIN_K || share < PLAIN_EFFECTIVE) {
+        if plain && (diagnostics.pareto_k > PLAIN_K || share < PLAIN_EFFECTIVE) {
             let reason = format!(
                 "a Gaussian alone, with k̂ = {:.2} and an effective {:.0} %, misses part of the tails",
-                judgement.pareto_k,
+                diagnostics.pareto_k,
                 100.0 * share
             );
-            verdict.find(VerdictKind::Reweight, reason, "a chain (--chain auto)");
+            verdict.find(VerdictKind::Reweight, reason, Advice::AddChain);
         }
         let (off, stretched) = furthest(draws);
         if off > OFF {
             let reason = format!("reweighting moves a mean by {off:.2} standard deviations");
-            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
         }
         if stretched > STRETCHED {
             let reason = format!("reweighting changes a standard deviation by a factor of {stretched:.2}");
-            verdict.find(VerdictKind::Reweight, reason, "a longer chain (--steps, --leapfrogs)");
+            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
         }
     }
     if verdict.kind == VerdictKind::Good {
         verdict.reasons.push(format!(
             "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starts",
-            judgement.pareto_k,
+            diagnostics.pareto_k,
             100.0 * share
         ));
     }
@@ -143,12 +184,12 @@ pub(super) fn judge(draws: &Draws, judgement: &Judgement, modes: &[Mode]) -> Ver
 
 /// A mode in words: its place in free coordinates, the bound of a Gaussian fitted there, its share.
 fn name(i: usize, mode: &Mode) -> String {
-    let center = &mode.start.center;
+    let center = &mode.initialisation.center;
     let mut place: Vec<String> = center.iter().take(3).map(|x| format!("{x:.2}")).collect();
     if center.len() > 3 {
         place.push("…".to_owned());
     }
-    let bound = mode.judgement.as_ref().map_or_else(String::new, |j| {
+    let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| {
         format!(": log p(x) ≥ {:.3} ± {:.3} by a Gaussian there", j.bound.value, j.bound.se)
     });
     format!("mode {i} at ({}){bound}, {:.1} % of the mass", place.join(", "), 100.0 * mode.share).replace('-', "−")

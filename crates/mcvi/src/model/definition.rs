@@ -3,9 +3,10 @@
 use super::builder::{Builder, Observed, Source};
 use super::{Constraint, Distribution, Family};
 use crate::error::{Error, Result};
+use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
-use crate::start::Start;
 use crate::target::Target;
 use mcvi_expr::{Array, DType, Expr, Graph, Program};
 use rand::SeedableRng;
@@ -105,6 +106,11 @@ impl Quantity {
         element_names(&self.name, &self.shape)
     }
 
+    /// The values of each element by name, draw by draw.
+    pub fn columns(&self) -> Vec<(String, Vec<f64>)> {
+        self.names().into_iter().enumerate().map(|(i, name)| (name, self.column(i))).collect()
+    }
+
     /// The values of one element, draw by draw.
     pub fn column(&self, element: usize) -> Vec<f64> {
         self.values.iter().skip(element).step_by(self.size().max(1)).copied().collect()
@@ -128,7 +134,7 @@ fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
 }
 
 impl Declaration {
-    fn shape(&self) -> Vec<usize> {
+    pub(crate) fn shape(&self) -> Vec<usize> {
         match (self.constraint, self.size) {
             (Constraint::CorrelationCholesky, k) => vec![k, k],
             (Constraint::Ordered | Constraint::Simplex, k) => vec![k],
@@ -231,15 +237,15 @@ impl Model {
 
     /// The parameters and generated quantities of free draws z, as an approximation makes them.
     pub fn constrained(&self, z: &[Vec<f64>]) -> Result<Quantities> {
-        self.follow(z, None)
+        self.follow(z, None, Hardware::default())
     }
 
     /// The same, and everything that follows from them: the log likelihood of each observation, and new ones.
     pub fn quantities(&self, z: &[Vec<f64>], seed: u64) -> Result<Quantities> {
-        self.follow(z, Some(seed))
+        self.follow(z, Some(seed), Hardware::default())
     }
 
-    fn follow(&self, z: &[Vec<f64>], seed: Option<u64>) -> Result<Quantities> {
+    pub(crate) fn follow(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
         if z.is_empty() || z.iter().any(|z| z.len() != self.dim) {
             let why = format!("needs at least one draw, of {} numbers each", self.dim);
             return Err(Error::Setting { what: "draws", why });
@@ -271,7 +277,7 @@ impl Model {
             });
             sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false));
         }
-        let mut program = program.builder.compile()?;
+        let mut program = hardware.program(program.builder).compile()?;
         let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
         for chunk in z.chunks(rows) {
             // The last chunk is filled up with its last draw.
@@ -366,7 +372,7 @@ impl Target for Model {
 }
 
 fn scope<'g>(graph: &'g Graph, rows: usize, dim: usize, choices: Choices) -> Result<Scope<'g>> {
-    Scope::new(graph, rows, DType::F64, choices, &Start::standard(dim), &Params::default())
+    Scope::new(graph, rows, DType::F64, choices, &Initialisation::standard(dim), &Params::default())
 }
 
 /// Outputs of a program under construction.

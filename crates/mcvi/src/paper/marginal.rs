@@ -5,12 +5,12 @@
 //! on its own. Integrands are smooth and vanish at the edges, so sums over a regular grid converge very fast.
 
 use crate::approximation::Approximation;
-use crate::density::Given;
+use crate::density::{Density, Given};
 use crate::error::{Error, Result};
-use crate::scope::{Choices, Scope};
+use crate::scope::Choices;
 use crate::target::Landscape;
 use crate::transition::{Hamiltonian, Inverse};
-use mcvi_expr::{Array, DType, Graph, Program, grad};
+use mcvi_expr::{Array, DType, Program, grad};
 
 /// Momenta on either side of the inverse model's mean, and their distance in its standard deviations.
 const REACH: i32 = 13;
@@ -108,14 +108,14 @@ fn grid(approximation: &Approximation, seed: u64) -> Result<(Vec<f64>, Vec<f64>)
 
 /// Without a step, q(z₀) itself.
 fn at_start(approximation: &Approximation, places: &[[f64; 2]]) -> Result<Vec<At>> {
-    let Approximation { target, chain, start, params } = approximation;
-    let graph = Graph::new();
-    let scope = Scope::new(&graph, places.len(), DType::F64, Choices::Sample, start, params)?;
-    let z = graph.literal(Array::new([places.len(), 2], places.concat())?);
-    let log_p = crate::target::evaluate(target.as_ref(), &scope.child("target"), z)?;
-    let q0 = scope.child("q0");
-    let log_q = chain.initial.log_density(&q0, &Given::nothing(&q0, None), z)?;
-    let mut program = graph.program().output("log_p", log_p).output("log_q", log_q).compile()?;
+    let Approximation { target, chain, .. } = approximation;
+    let (mut program, ()) = approximation.compile(places.len(), Choices::Sample).program(|scope, program| {
+        let z = scope.graph().literal(Array::new([places.len(), 2], places.concat())?);
+        let log_p = crate::target::evaluate(target.as_ref(), &scope.child("target"), z)?;
+        let q0 = scope.child("q0");
+        let log_q = chain.initial.log_density(&q0, &Given::nothing(&q0, None), z)?;
+        Ok((program.output("log_p", log_p).output("log_q", log_q), ()))
+    })?;
     program.run(1)?;
     let (p, q) = (program.output("log_p")?.to_f64(), program.output("log_q")?.to_f64());
     Ok(p.into_iter().zip(q).map(|(log_p, log_q)| At { log_q, log_p, r_gap: 0.0 }).collect())
@@ -172,37 +172,38 @@ struct Evaluation {
 impl Evaluation {
     /// `frames` asks for log p and the inverse model's mean and standard deviations instead.
     fn new(approximation: &Approximation, step: &Hamiltonian, rows: usize, frames: bool) -> Result<Self> {
-        let Approximation { target, chain, start, params } = approximation;
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, rows, DType::F64, Choices::Sample, start, params)?;
-        let (z, v) = (graph.input("z", DType::F64, [rows, 2]), graph.input("v", DType::F64, [rows, 2]));
-        let names = &chain.steps[0];
-        let (forward, inverse) = (scope.child(&names.forward), scope.child(&names.inverse));
-        let landscape = Landscape { target: target.as_ref(), scope: scope.child("target"), bridge: None };
-        let at = landscape.at(z)?;
-        let log_r = match &step.inverse {
-            Inverse::Learned(r) => r.log_density(&inverse, &Given::momentum(&scope, at, None), v)?,
-            Inverse::Reversed => {
-                step.momentum.log_density(&forward.child("momentum"), &Given::momentum(&scope, at, None), -v)?
+        let Approximation { target, chain, .. } = approximation;
+        let (program, ()) = approximation.compile(rows, Choices::Sample).program(|scope, program| {
+            let graph = scope.graph();
+            let (z, v) = (graph.input("z", DType::F64, [rows, 2]), graph.input("v", DType::F64, [rows, 2]));
+            let (forward, inverse) = match chain.each_step().next() {
+                Some(names) => (scope.child(&names.forward), scope.child(&names.inverse)),
+                None => (scope.clone(), scope.clone()),
+            };
+            let landscape = Landscape { target: target.as_ref(), scope: scope.child("target"), bridge: None };
+            let at = landscape.at(z)?;
+            let log_r = match &step.inverse {
+                Inverse::Learned(r) => r.log_density(&inverse, &Given::momentum(scope, at, None), v)?,
+                Inverse::Reversed => {
+                    step.momentum.log_density(&forward.child("momentum"), &Given::momentum(scope, at, None), -v)?
+                }
+            };
+            if frames {
+                // log r is quadratic in v: its derivatives at zero give the mean and the standard deviations.
+                let slope = grad(log_r.sum_all(), &[v])?[0];
+                let curvature = grad(slope.sum_all(), &[v])?[0];
+                let variance = -curvature.recip();
+                let program = program.output("log_p", at.log_p).output("mean", slope * variance);
+                return Ok((program.output("sd", variance.sqrt()), ()));
             }
-        };
-        let program = if frames {
-            // log r is quadratic in v: its derivatives at zero give the mean and the standard deviations.
-            let slope = grad(log_r.sum_all(), &[v])?[0];
-            let curvature = grad(slope.sum_all(), &[v])?[0];
-            let variance = -curvature.recip();
-            let program = graph.program().output("log_p", at.log_p).output("mean", slope * variance);
-            program.output("sd", variance.sqrt())
-        } else {
             let (from, v0) = step.dynamics(&forward)?.reverse(&landscape, at, v)?;
             let q0 = scope.child("q0");
             let log_q0 = chain.initial.log_density(&q0, &Given::nothing(&q0, None), from.z)?;
-            let given = Given::momentum(&scope, from, None);
+            let given = Given::momentum(scope, from, None);
             let log_qv = step.momentum.log_density(&forward.child("momentum"), &given, v0)?;
-            graph.program().output("joint", log_q0 + log_qv).output("log_r", log_r)
-        };
-        scope.finish()?;
-        Ok(Evaluation { program: program.compile()?, rows })
+            Ok((program.output("joint", log_q0 + log_qv).output("log_r", log_r), ()))
+        })?;
+        Ok(Evaluation { program, rows })
     }
 
     fn run(&mut self, z: &[f64], v: &[f64]) -> Result<()> {

@@ -1,20 +1,22 @@
 //! Gibbs sampling: every coordinate in turn from its distribution given the others.
 
-use super::{Inverse, Moved, State, StepScope, Transition};
-use crate::density::Given;
+use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
+use crate::density::{Density, Given};
 use crate::error::Result;
 use crate::target::{Conditional, Landscape};
 use mcvi_expr::Expr;
+use serde::{Deserialize, Serialize};
 
 /// One sweep over all coordinates, in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gibbs {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
 }
 
 impl Transition for Gibbs {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         sweep(at, state, target, &self.inverse, |conditional, _, draw| match (conditional, draw) {
             (Conditional::Gaussian { mean, sd }, Draw::Fresh) => {
                 let e = at.forward.normal(mean.shape());
@@ -28,6 +30,18 @@ impl Transition for Gibbs {
             (Conditional::Quantile { log_density, .. }, Draw::Known(x)) => Ok((x, log_density(x))),
         })
     }
+
+    fn name(&self) -> (String, String) {
+        ("Gibbs sweep".to_owned(), String::new())
+    }
+
+    fn has_network(&self) -> bool {
+        self.inverse.has_network()
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
+    }
 }
 
 /// Whether a coordinate is to be drawn, or its log density to be told.
@@ -40,7 +54,7 @@ pub(super) enum Draw<'g> {
 /// returns its new value with the log density of the change.
 pub(super) fn sweep<'g>(
     at: &StepScope<'g>,
-    state: State<'g>,
+    state: ChainState<'g>,
     target: &Landscape<'_, 'g>,
     inverse: &Inverse,
     update: impl Fn(Conditional<'g>, Expr<'g>, Draw<'g>) -> Result<(Expr<'g>, Expr<'g>)>,

@@ -1,52 +1,74 @@
 //! Hamiltonian dynamics: Algorithm 3 of the paper.
 
-use super::{Inverse, Moved, State, StepScope, Transition};
-use crate::density::{Density, Gaussian, Given};
+use super::{AnyTransition, ChainState, Diagnostic, Inverse, Moved, StepScope, Transition};
+use crate::density::{AnyDensity, Density, Gaussian, Given, Predictor};
 use crate::error::Result;
+use crate::network::AnyNetwork;
+use crate::params::Params;
 use crate::scope::{Initial, Scope};
 use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 /// The mass matrix M of the dynamics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mass {
     /// A mass for each coordinate.
+    #[default]
     Diagonal,
     /// A full matrix, learned by a factor of its inverse.
     Full,
 }
 
 /// k leapfrog steps with learned step size and mass, from a drawn momentum.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hamiltonian {
     /// Leapfrog steps.
     pub leapfrogs: usize,
     /// The step size to begin with; by default from the number of leapfrogs.
-    pub first_step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_step_size: Option<f64>,
     /// The mass matrix.
+    #[serde(default)]
     pub mass: Mass,
     /// q(v′|x, z), the distribution of the initial momentum.
-    pub momentum: Arc<dyn Density>,
+    #[serde(default = "momentum")]
+    pub momentum: AnyDensity,
     /// r(v|x, z), the inverse model of the final momentum.
+    #[serde(default = "inverse")]
     pub inverse: Inverse,
 }
 
+/// The paper's momentum distribution: linear in z and ∇log p(x, z).
+fn momentum() -> AnyDensity {
+    Gaussian::linear_in_gradient().into()
+}
+
+/// The paper's inverse model, of the same form.
+fn inverse() -> Inverse {
+    Inverse::learned(Gaussian::linear_in_gradient())
+}
+
 impl Hamiltonian {
+    /// The parameter that is the logarithm of the step size.
+    const LOG_STEP: &str = "log_step";
+
     /// Diagonal mass, and both momentum distributions linear in z and ∇log p(x, z): the paper's section 3.1.
     pub fn new(leapfrogs: usize) -> Self {
         Hamiltonian {
             leapfrogs,
-            first_step: None,
+            initial_step_size: None,
             mass: Mass::Diagonal,
-            momentum: Arc::new(Gaussian::linear_in_gradient()),
-            inverse: Inverse::learned(Gaussian::linear_in_gradient()),
+            momentum: momentum(),
+            inverse: inverse(),
         }
     }
 
     /// With another distribution of the initial momentum.
     pub fn momentum(self, momentum: impl Density + 'static) -> Self {
-        Hamiltonian { momentum: Arc::new(momentum), ..self }
+        Hamiltonian { momentum: momentum.into_any(), ..self }
     }
 
     /// With another inverse model of the final momentum.
@@ -55,8 +77,8 @@ impl Hamiltonian {
     }
 
     /// With another step size to begin with.
-    pub fn first_step(self, size: f64) -> Self {
-        Hamiltonian { first_step: Some(size), ..self }
+    pub fn initial_step_size(self, size: f64) -> Self {
+        Hamiltonian { initial_step_size: Some(size), ..self }
     }
 
     /// With another mass matrix.
@@ -67,8 +89,8 @@ impl Hamiltonian {
     /// The dynamics with its parameters.
     pub fn dynamics<'g>(&self, scope: &Scope<'g>) -> Result<Dynamics<'g>> {
         // A quarter of a period is the most that exchanges z and v; short steps keep the first leapfrogs stable.
-        let step = self.first_step.unwrap_or((1.5 / self.leapfrogs.max(1) as f64).min(0.5));
-        let eps = scope.param("log_step", (), || Initial::new(vec![step.ln()])).exp();
+        let step = self.initial_step_size.unwrap_or((1.5 / self.leapfrogs.max(1) as f64).min(0.5));
+        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
         let (positions, momenta) = (scope.positions(), scope.momenta());
         let d = positions.dim();
         let inverse_mass = match self.mass {
@@ -99,7 +121,7 @@ impl Hamiltonian {
 }
 
 impl Transition for Hamiltonian {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let from = target.at(state.z)?;
         let dynamics = self.dynamics(&at.forward)?;
         // Alg. 3, line 4: draw the initial momentum.
@@ -110,7 +132,42 @@ impl Transition for Hamiltonian {
         // Line 6, without the log p terms.
         let log_r = self.log_inverse(at, to, v)?;
         let delta_h = dynamics.energy(to, v) - dynamics.energy(from, v0);
-        Ok(Moved { state: state.at(to.z), log_ratio: log_r - log_q, diagnostics: vec![("delta_h", delta_h)] })
+        Ok(Moved {
+            state: state.at(to.z),
+            log_ratio: log_r - log_q,
+            diagnostics: vec![(Diagnostic::EnergyChange, delta_h)],
+        })
+    }
+
+    fn name(&self) -> (String, String) {
+        let networks = match &self.momentum {
+            AnyDensity::Gaussian(Gaussian {
+                mean: Predictor::Network { network: AnyNetwork::Dense(dense), .. },
+                ..
+            }) => {
+                let widths: Vec<String> = dense.hidden.iter().map(usize::to_string).collect();
+                format!(", momenta by networks of {} units", widths.join(" + "))
+            }
+            momentum if momentum.has_network() => ", momenta by networks".to_owned(),
+            _ => String::new(),
+        };
+        ("Hamiltonian step".to_owned(), format!("of {} leapfrogs{networks}", self.leapfrogs))
+    }
+
+    fn gradients(&self) -> usize {
+        self.leapfrogs + 1
+    }
+
+    fn has_network(&self) -> bool {
+        self.momentum.has_network() || self.inverse.has_network()
+    }
+
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        params.number(&format!("{forward}.{}", Self::LOG_STEP)).ok().map(f64::exp)
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
     }
 }
 

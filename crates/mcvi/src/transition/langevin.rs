@@ -1,19 +1,21 @@
 //! Langevin dynamics without accept/reject: a step along the gradient with noise, inverted by a learned density.
 
-use super::{Drift, Inverse, Moved, State, StepScope, Transition};
-use crate::density::{Density, Given};
+use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
+use crate::density::{Density, Drift, Given};
 use crate::error::Result;
 use crate::target::Landscape;
+use serde::{Deserialize, Serialize};
 
 /// zₜ ~ N(zₜ₋₁ + ½s² ∇log p(x, zₜ₋₁), s²), s learned for each coordinate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Langevin {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
 }
 
 impl Transition for Langevin {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let from = target.at(state.z)?;
         let (z, log_q) = Drift.draw(&at.forward, &Given::position(&at.forward, from, at.data))?;
         let back = Given::position(&at.forward, target.at(z)?, at.data);
@@ -22,5 +24,21 @@ impl Transition for Langevin {
             Inverse::Learned(r) => r.log_density(&at.inverse, &back, state.z)?,
         };
         Ok(Moved { state: state.at(z), log_ratio: log_r - log_q, diagnostics: vec![] })
+    }
+
+    fn name(&self) -> (String, String) {
+        ("Langevin step".to_owned(), String::new())
+    }
+
+    fn gradients(&self) -> usize {
+        2
+    }
+
+    fn has_network(&self) -> bool {
+        self.inverse.has_network()
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
     }
 }

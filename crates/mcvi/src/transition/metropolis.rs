@@ -5,13 +5,14 @@
 //! the step was accepted; u if it was rejected. (z, u, a) → (zₜ, d, a) keeps volume, so the inverse model is a joint
 //! r(a, d|zₜ), in either factorisation.
 
-use super::{Hamiltonian, Inverse, Moved, State, StepScope, Transition};
-use crate::density::{Bernoulli, Density, Given};
+use super::{AnyTransition, ChainState, Diagnostic, Hamiltonian, Inverse, Moved, StepScope, Transition};
+use crate::density::{AnyDensity, Bernoulli, Density, Given};
 use crate::error::{Error, Result};
+use crate::params::Params;
 use crate::scope::Choices;
 use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 /// Most paths a draw may split into.
 const MOST_PATHS: usize = 1024;
@@ -20,25 +21,29 @@ const MOST_PATHS: usize = 1024;
 const CERTAIN: f64 = 1e-100;
 
 /// An accept/reject step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MetropolisHastings {
     /// What proposes.
     pub around: Around,
     /// The joint inverse model of the accept variable and the discarded variable.
+    #[serde(default = "AcceptInverse::reversed")]
     pub inverse: AcceptInverse,
 }
 
 /// What an accept/reject step is taken around.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Around {
     /// A proposal φ(z′|z) with a density.
-    Proposal(Arc<dyn Density>),
+    Proposal(AnyDensity),
     /// Hamiltonian dynamics; its own inverse model is not used.
     Hamiltonian(Hamiltonian),
 }
 
 /// r(a, d|zₜ).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AcceptInverse {
     /// r(a|zₜ) r(d|a, zₜ), as in the paper. It gives weight to rejections that cannot happen, so that importance-weighted
     /// evidence comes out somewhat low; the bound remains one.
@@ -46,9 +51,9 @@ pub enum AcceptInverse {
         /// r(a|zₜ).
         accept: Bernoulli,
         /// r(d|a = 1, zₜ).
-        accepted: Arc<dyn Density>,
+        accepted: AnyDensity,
         /// r(d|a = 0, zₜ).
-        rejected: Arc<dyn Density>,
+        rejected: AnyDensity,
     },
     /// r(d|zₜ) r(a|d, zₜ): only this factorisation contains the reversed transition.
     DiscardedFirst {
@@ -60,7 +65,8 @@ pub enum AcceptInverse {
 }
 
 /// r(a|d, zₜ).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AcceptModel {
     /// The probability of accepting the way back.
     Reversed,
@@ -78,7 +84,7 @@ impl AcceptInverse {
 impl MetropolisHastings {
     /// Around a proposal with a density, inverted by its reverse.
     pub fn proposal(proposal: impl Density + 'static) -> Self {
-        MetropolisHastings { around: Around::Proposal(Arc::new(proposal)), inverse: AcceptInverse::reversed() }
+        MetropolisHastings { around: Around::Proposal(proposal.into_any()), inverse: AcceptInverse::reversed() }
     }
 
     /// Around Hamiltonian dynamics, inverted by its reverse.
@@ -209,12 +215,12 @@ impl<'g> Odds<'g> {
 }
 
 impl Transition for MetropolisHastings {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let step = self.propose(at, state.z, target)?;
         let odds = Odds::new(&step);
         let graph = at.forward.graph();
-        let mut diagnostics = vec![("accept", odds.log_accept.exp())];
-        diagnostics.extend(step.delta_h.map(|h| ("delta_h", h)));
+        let mut diagnostics = vec![(Diagnostic::Acceptance, odds.log_accept.exp())];
+        diagnostics.extend(step.delta_h.map(|h| (Diagnostic::EnergyChange, h)));
         match at.forward.choices() {
             Choices::Sample => {
                 let a = at.forward.uniform(state.rows()).lt(odds.log_accept.exp());
@@ -237,10 +243,43 @@ impl Transition for MetropolisHastings {
                 let log_weight = Some(both(before(odds.log_accept), before(odds.log_reject)));
                 let log_ratio =
                     both(log_yes - step.log_forward - odds.log_accept, log_no - step.log_forward - odds.log_reject);
-                let state = State { z: both(step.to.z, step.from.z), paths, log_weight, ..state };
+                let state = ChainState { z: both(step.to.z, step.from.z), paths, log_weight, ..state };
                 let diagnostics = diagnostics.into_iter().map(|(name, x)| (name, both(x, x))).collect();
                 Ok(Moved { state, log_ratio, diagnostics })
             }
         }
+    }
+
+    fn name(&self) -> (String, String) {
+        let around = match &self.around {
+            Around::Proposal(_) => String::new(),
+            Around::Hamiltonian(hmc) => format!("around {} leapfrogs", hmc.leapfrogs),
+        };
+        ("Metropolis–Hastings step".to_owned(), around)
+    }
+
+    fn gradients(&self) -> usize {
+        match &self.around {
+            Around::Proposal(_) => 2,
+            Around::Hamiltonian(hmc) => hmc.gradients(),
+        }
+    }
+
+    fn has_network(&self) -> bool {
+        match &self.around {
+            Around::Proposal(proposal) => proposal.has_network(),
+            Around::Hamiltonian(hmc) => hmc.has_network(),
+        }
+    }
+
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        match &self.around {
+            Around::Proposal(_) => None,
+            Around::Hamiltonian(hmc) => hmc.step_size(params, forward),
+        }
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
     }
 }

@@ -5,21 +5,25 @@ mod hamiltonian;
 mod langevin;
 mod metropolis;
 mod over_relaxation;
-mod proposal;
 
 pub use gibbs::Gibbs;
 pub use hamiltonian::{Dynamics, Hamiltonian, Mass};
 pub use langevin::Langevin;
 pub use metropolis::{AcceptInverse, AcceptModel, Around, MetropolisHastings};
 pub use over_relaxation::OverRelaxation;
-pub use proposal::{Drift, RandomWalk};
+// Proposals for Metropolis–Hastings steps.
+pub use crate::density::{Drift, RandomWalk};
 
-use crate::density::Density;
+use crate::any::{Own, any};
+use crate::density::{AnyDensity, Density};
 use crate::error::Result;
+use crate::params::Params;
 use crate::scope::Scope;
 use crate::target::Landscape;
 use mcvi_expr::Expr;
-use std::fmt::Debug;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 /// A step of a Markov chain, with its inverse model.
@@ -29,7 +33,72 @@ use std::sync::Arc;
 /// log p(x, z) terms: the bound does.
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
+
+    /// What a step is called, without an article: "Hamiltonian step"; and details that follow: "of 4 leapfrogs".
+    fn name(&self) -> (String, String) {
+        (format!("step of {}", self.identity()), String::new())
+    }
+
+    /// Gradients of the target that a step takes, for estimates of its cost.
+    fn gradients(&self) -> usize {
+        1
+    }
+
+    /// Whether a network is part of it: networks are trained longer.
+    fn has_network(&self) -> bool {
+        false
+    }
+
+    /// Its step size, where it has one, from the parameters of the scope called `forward`.
+    fn step_size(&self, _params: &Params, _forward: &str) -> Option<f64> {
+        None
+    }
+
+    /// What identifies a transition of your own in a saved chain. The name of its type tells it from other types;
+    /// override this where its settings matter too.
+    fn identity(&self) -> Value {
+        std::any::type_name::<Self>().into()
+    }
+
+    /// As part of a chain.
+    fn into_any(self) -> AnyTransition
+    where
+        Self: Sized + 'static,
+    {
+        AnyTransition::Own(Own::new(self.identity(), Arc::new(self)))
+    }
+}
+
+any! {
+    /// Any transition, as data where it comes with the library.
+    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation
+}
+
+impl Transition for AnyTransition {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.get()?.apply(at, state, target)
+    }
+
+    fn name(&self) -> (String, String) {
+        self.get().map_or_else(|_| ("step of your own".to_owned(), String::new()), Transition::name)
+    }
+
+    fn gradients(&self) -> usize {
+        self.get().map_or(1, Transition::gradients)
+    }
+
+    fn has_network(&self) -> bool {
+        self.get().is_ok_and(Transition::has_network)
+    }
+
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        self.get().ok()?.step_size(params, forward)
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self
+    }
 }
 
 /// Where a step finds its parameters, and what it knows besides the state.
@@ -44,26 +113,24 @@ pub struct StepScope<'g> {
 
 /// Where the chain is.
 #[derive(Clone, Copy, Debug)]
-pub struct State<'g> {
+pub struct ChainState<'g> {
     /// The position, [rows, dim]. After accept/reject steps averaged over, the rows are paths × draws.
     pub z: Expr<'g>,
-    /// A momentum that is kept from step to step, where a transition does so.
-    pub momentum: Option<Expr<'g>>,
     /// The accept paths each draw has split into.
     pub paths: usize,
     /// The log probability of each row's path; none while there is only one.
     pub log_weight: Option<Expr<'g>>,
 }
 
-impl<'g> State<'g> {
+impl<'g> ChainState<'g> {
     /// A chain at z.
     pub fn new(z: Expr<'g>) -> Self {
-        State { z, momentum: None, paths: 1, log_weight: None }
+        ChainState { z, paths: 1, log_weight: None }
     }
 
     /// The same, moved to z.
     pub fn at(self, z: Expr<'g>) -> Self {
-        State { z, ..self }
+        ChainState { z, ..self }
     }
 
     /// The number of rows.
@@ -75,25 +142,52 @@ impl<'g> State<'g> {
 /// What a step did.
 pub struct Moved<'g> {
     /// Where the chain is now.
-    pub state: State<'g>,
+    pub state: ChainState<'g>,
     /// log r − log q of each row.
     pub log_ratio: Expr<'g>,
-    /// What else is worth knowing, by name, one number a row: `delta_h`, `accept`.
-    pub diagnostics: Vec<(&'static str, Expr<'g>)>,
+    /// What else is worth knowing, one number a row.
+    pub diagnostics: Vec<(Diagnostic, Expr<'g>)>,
+}
+
+/// What a step tells besides where it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Diagnostic {
+    /// The change of the Hamiltonian over a trajectory: it diverged where this is large.
+    EnergyChange,
+    /// The acceptance probability.
+    Acceptance,
+    /// Anything else, by name.
+    Other(&'static str),
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Diagnostic::EnergyChange => "energy change",
+            Diagnostic::Acceptance => "acceptance",
+            Diagnostic::Other(name) => name,
+        })
+    }
 }
 
 /// Where the inverse model of a transition comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Inverse {
     /// The transition with its arguments reversed: best for a chain that has converged.
     Reversed,
     /// A density of its own, to be learned.
-    Learned(Arc<dyn Density>),
+    Learned(AnyDensity),
 }
 
 impl Inverse {
     /// A density of its own, to be learned.
     pub fn learned(density: impl Density + 'static) -> Self {
-        Inverse::Learned(Arc::new(density))
+        Inverse::Learned(density.into_any())
+    }
+
+    fn has_network(&self) -> bool {
+        matches!(self, Inverse::Learned(density) if density.has_network())
     }
 }

@@ -1,13 +1,15 @@
 //! Adler's over-relaxation: Gibbs sampling that overshoots the conditional mean by a learned amount.
 
 use super::gibbs::{Draw, log_normal, sweep};
-use super::{Inverse, Moved, State, StepScope, Transition};
+use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
 use crate::error::{Error, Result};
 use crate::scope::Initial;
 use crate::target::{Conditional, Landscape};
+use serde::{Deserialize, Serialize};
 
 /// One sweep of zⁱ ~ N(μᵢ + α(zⁱ − μᵢ), σᵢ²(1 − α²)), |α| < 1 learned. At α = 0 it is Gibbs sampling.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OverRelaxation {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
@@ -19,7 +21,7 @@ impl OverRelaxation {
 }
 
 impl Transition for OverRelaxation {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: State<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let alpha = at.forward.param(Self::PARAMETER, (), || Initial::new(vec![0.0])).tanh();
         let keep = (1.0 - alpha.square()).sqrt();
         sweep(at, state, target, &self.inverse, |conditional, old, draw| {
@@ -36,5 +38,17 @@ impl Transition for OverRelaxation {
                 Draw::Known(x) => (x, log_normal((x - mean) / sd, sd)),
             })
         })
+    }
+
+    fn name(&self) -> (String, String) {
+        ("sweep of over-relaxation".to_owned(), String::new())
+    }
+
+    fn has_network(&self) -> bool {
+        self.inverse.has_network()
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
     }
 }

@@ -7,7 +7,7 @@ use crate::density::Gaussian;
 use crate::diagnostics::log_mean_exp;
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
-use crate::start::Start;
+use crate::initialisation::Initialisation;
 use crate::transition::{Hamiltonian, MetropolisHastings};
 use mcvi_expr::{Array, Data};
 use std::sync::Arc;
@@ -77,11 +77,12 @@ pub fn annealed_evidence(
         let approximation = Approximation {
             target: Arc::new(model),
             chain: deep.architecture.chain(),
-            start: Start::standard(deep.architecture.latent),
+            initialisation: Initialisation::standard(deep.architecture.latent),
             params: deep.params.clone(),
+            hardware,
         };
-        let dynamics = Hamiltonian::new(leapfrogs).first_step(step).momentum(Gaussian::momenta_at_rest());
-        approximation.anneal_on(hardware, &MetropolisHastings::hamiltonian(dynamics), betas, count, seed)
+        let dynamics = Hamiltonian::new(leapfrogs).initial_step_size(step).momentum(Gaussian::momenta_at_rest());
+        approximation.anneal(&MetropolisHastings::hamiltonian(dynamics), betas, count, seed)
     };
     let block = (AT_ONCE / chains).max(1) * pixels;
 

@@ -50,6 +50,7 @@ pub enum Momentum {
 
 /// A deep model and its approximate posterior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Architecture {
     /// Height and width of an image.
     pub image: [usize; 2],
@@ -72,7 +73,8 @@ pub struct Architecture {
     /// r(v|x, z).
     pub inverse: Momentum,
     /// The step size to begin with.
-    pub first_step: f64,
+    #[serde(alias = "first_step")]
+    pub initial_step_size: f64,
 }
 
 impl Default for Architecture {
@@ -88,7 +90,7 @@ impl Default for Architecture {
             leapfrogs: 4,
             momentum: Momentum::Constant,
             inverse: Momentum::Network,
-            first_step: 0.1,
+            initial_step_size: 0.1,
         }
     }
 }
@@ -134,8 +136,11 @@ impl Architecture {
             let why = format!("{hidden} make about {weights} weights in one network, more than {MOST_WEIGHTS}");
             return Err(Error::Setting { what: "hidden units", why });
         }
-        if !(self.first_step > 0.0 && self.first_step.is_finite()) {
-            return Err(Error::Setting { what: "step size", why: format!("{} is not positive", self.first_step) });
+        if !(self.initial_step_size > 0.0 && self.initial_step_size.is_finite()) {
+            return Err(Error::Setting {
+                what: "step size",
+                why: format!("{} is not positive", self.initial_step_size),
+            });
         }
         Ok(())
     }
@@ -164,7 +169,7 @@ impl Architecture {
         if self.leapfrogs == 0 {
             return chain;
         }
-        let step = Hamiltonian::new(leapfrogs).first_step(self.first_step);
+        let step = Hamiltonian::new(leapfrogs).initial_step_size(self.initial_step_size);
         let step = step.momentum(self.momenta(self.momentum)).inverse(Inverse::learned(self.momenta(self.inverse)));
         chain.steps(self.steps, Sharing::Nothing, step)
     }

@@ -6,17 +6,18 @@ use super::settings::TrainSettings;
 use super::train::Progress;
 use crate::approximation::Approximation;
 use crate::error::Result;
+use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
 use crate::params::Params;
-use crate::record::{Record, bad};
-use crate::start::Start;
+use crate::record::{Format, Record, bad};
 use mcvi_expr::Array;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-const MODEL: &str = "mcvi deep model 1";
-const CHECKPOINT: &str = "mcvi checkpoint 1";
+const MODEL: Format = Format { name: "mcvi deep model", version: 1, what: "a deep model" };
+const CHECKPOINT: Format = Format { name: "mcvi checkpoint", version: 1, what: "a checkpoint" };
 
 /// A decoder and a chain with their weights.
 #[derive(Clone, Debug)]
@@ -30,7 +31,8 @@ pub struct Deep {
 impl Deep {
     /// A model before any training.
     pub fn new(architecture: Architecture, seed: u64) -> Result<Self> {
-        let params = architecture.approximation(Params::default(), Observed::nothing(), seed)?.params;
+        let params =
+            architecture.approximation(Params::default(), Observed::nothing(), seed, Hardware::default())?.params;
         Ok(Deep { architecture, params })
     }
 
@@ -69,17 +71,23 @@ impl Deep {
 
 impl Architecture {
     /// The chain for some images, with these parameters; those that are missing start from a seed.
-    pub(super) fn approximation(&self, params: Params, observed: Observed, seed: u64) -> Result<Approximation> {
+    pub(super) fn approximation(
+        &self,
+        params: Params,
+        observed: Observed,
+        seed: u64,
+        hardware: Hardware,
+    ) -> Result<Approximation> {
         self.check()?;
-        let start = Start { seed, ..Start::standard(self.latent) };
+        let initialisation = Initialisation { seed, ..Initialisation::standard(self.latent) };
         let target = Arc::new(self.model(observed));
-        Approximation { target, chain: self.chain(), start, params }.with_chain(self.chain())
+        Approximation { target, chain: self.chain(), initialisation, params, hardware }.with_chain(self.chain())
     }
 }
 
 /// Everything training goes on from.
 #[derive(Clone, Debug)]
-pub struct Checkpoint {
+pub struct TrainingCheckpoint {
     /// What is trained.
     pub architecture: Architecture,
     /// How.
@@ -95,7 +103,7 @@ pub struct Checkpoint {
     pub state: Vec<(String, Array)>,
 }
 
-impl Checkpoint {
+impl TrainingCheckpoint {
     /// As bytes of a file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut meta = vec![
@@ -111,7 +119,7 @@ impl Checkpoint {
     /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let (meta, state) = decode(CHECKPOINT, bytes, path)?;
-        Ok(Checkpoint {
+        Ok(TrainingCheckpoint {
             architecture: part(&meta, "architecture", path)?,
             settings: part(&meta, "settings", path)?,
             data: meta.get("data").cloned().unwrap_or_default(),
@@ -131,14 +139,14 @@ fn part<T: DeserializeOwned>(meta: &HashMap<String, String>, name: &str, path: &
     serde_json::from_str(text).map_err(|e| bad(path, format!("its {name} cannot be read: {e}")))
 }
 
-fn encode(format: &str, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -> Result<Vec<u8>> {
+fn encode(format: Format, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -> Result<Vec<u8>> {
     let words = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-    Record { arrays, words }.to_bytes(format)
+    Record { version: 0, arrays, words }.to_bytes(format)
 }
 
 type Decoded = (HashMap<String, String>, Vec<(String, Array)>);
 
-fn decode(format: &str, bytes: &[u8], path: &Path) -> Result<Decoded> {
-    let Record { arrays, words } = Record::from_bytes(bytes, path, format, &format!("an {format}"))?;
+fn decode(format: Format, bytes: &[u8], path: &Path) -> Result<Decoded> {
+    let Record { arrays, words, .. } = Record::from_bytes(bytes, path, format)?;
     Ok((words.into_iter().collect(), arrays))
 }

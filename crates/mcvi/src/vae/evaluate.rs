@@ -4,14 +4,15 @@ use super::checkpoint::Deep;
 use super::model::{IMAGES, Observed, ROWS};
 use crate::bound::lower_bound;
 use crate::chain::Chain;
+use crate::compile::Compile;
 use crate::diagnostics::{Mean, log_mean_exp, mean};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
 use crate::params::Params;
-use crate::scope::{Choices, Scope, write};
-use crate::start::Start;
+use crate::scope::{Choices, write};
 use crate::target::Target;
-use mcvi_expr::{Array, DType, Graph, Program, Run};
+use mcvi_expr::{Array, DType, Program, Run};
 use std::ops::ControlFlow;
 
 /// Rows of one pass.
@@ -73,17 +74,24 @@ impl Evaluator {
         let Deep { architecture, params } = deep;
         let count = architecture.count(images)?;
         let model = architecture.model(Observed::Fed { images: count, fresh });
-        let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
-        let scope = Scope::new(&graph, rows, model.dtype(), Choices::Sample, &start, params)?;
-        let estimate = lower_bound(&model, chain, &scope)?;
-        let target = scope.child("target");
-        let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
-        let data = model.data(&target).unwrap_or(picture);
-        scope.finish()?;
-        let program = hardware.program(graph.program().seed(seed ^ FRESH)).output("bound", estimate.bound);
-        let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
-        let program = program.output("log_p", estimate.log_p).output("first", estimate.first);
-        let mut program = program.compile()?;
+        let initialisation = Initialisation::standard(architecture.latent);
+        let compile = Compile {
+            dtype: model.dtype(),
+            rows,
+            choices: Choices::Sample,
+            initialisation: &initialisation,
+            params,
+            hardware,
+        };
+        let (mut program, ()) = compile.program(|scope, program| {
+            let estimate = lower_bound(&model, chain, scope)?;
+            let target = scope.child("target");
+            let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
+            let data = model.data(&target).unwrap_or(picture);
+            let program = program.seed(seed ^ FRESH).output("bound", estimate.bound);
+            let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
+            Ok((program.output("log_p", estimate.log_p).output("first", estimate.first), ()))
+        })?;
         program.write(IMAGES, images)?;
         Ok(Evaluator {
             program,
@@ -203,14 +211,16 @@ impl Evaluator {
         let Deep { architecture, params } = deep;
         let nothing = Array::zeros(DType::F32, [count, architecture.pixels()])?;
         let model = architecture.model(Observed::Given(nothing));
-        let (graph, start) = (Graph::new(), Start::standard(architecture.latent));
-        let scope = Scope::new(&graph, count, model.dtype(), Choices::Sample, &start, params)?;
-        let z = scope.normal([count, architecture.latent]);
-        let picture = model.log_odds(&scope.child("target"), z).sigmoid();
-        let uniform = scope.uniform([count, architecture.pixels()]);
-        let picture = if binary { uniform.lt(picture) } else { picture };
-        scope.finish()?;
-        let mut program = graph.program().seed(seed).output("picture", picture).compile()?;
+        let initialisation = Initialisation::standard(architecture.latent);
+        let (dtype, choices, hardware) = (model.dtype(), Choices::Sample, Hardware::default());
+        let compile = Compile { dtype, rows: count, choices, initialisation: &initialisation, params, hardware };
+        let (mut program, ()) = compile.program(|scope, program| {
+            let z = scope.normal([count, architecture.latent]);
+            let picture = model.log_odds(&scope.child("target"), z).sigmoid();
+            let uniform = scope.uniform([count, architecture.pixels()]);
+            let picture = if binary { uniform.lt(picture) } else { picture };
+            Ok((program.seed(seed).output("picture", picture), ()))
+        })?;
         program.run(1)?;
         Ok(program.output("picture")?.to_f64().chunks(architecture.pixels()).map(<[f64]>::to_vec).collect())
     }

@@ -1,10 +1,10 @@
 //! Algorithm 2 over minibatches: decoder, inference network and chain learned together, epoch by epoch.
 //!
-//! The loop's state is [`Progress`] and the optimiser's; both are in a [`Checkpoint`], so that training goes on from one
+//! The loop's state is [`Progress`] and the optimiser's; both are in a [`TrainingCheckpoint`], so that training goes on from one
 //! bit for bit. Noise depends on the step alone and the order of images on the epoch alone.
 
 use super::architecture::Architecture;
-use super::checkpoint::{Checkpoint, Deep};
+use super::checkpoint::{Deep, TrainingCheckpoint};
 use super::evaluate::Evaluator;
 use super::model::{IMAGES, Observed, ROWS};
 use super::settings::{Decay, TrainSettings};
@@ -12,7 +12,7 @@ use crate::approximation::Approximation;
 use crate::data::order;
 use crate::diagnostics::mean;
 use crate::error::{Error, Result};
-use crate::fit::{Objective, Optimiser, Settings, Training, WARMTH};
+use crate::fit::{KL_WEIGHT, Objective, Optimiser, Settings, Training};
 use crate::hardware::Hardware;
 use crate::params::Params;
 use mcvi_expr::Array;
@@ -52,8 +52,9 @@ pub struct EpochReport {
     pub valid_se: f64,
     /// The learning rate at its end.
     pub rate: f64,
-    /// The weight of the divergence from the prior at its end.
-    pub warmth: f64,
+    /// The weight of the KL divergence from the prior at its end.
+    #[serde(alias = "warmth")]
+    pub kl_weight: f64,
     /// Latent variables in use.
     pub active: usize,
     /// The step size of each Hamiltonian step.
@@ -171,12 +172,12 @@ impl Trainer {
         let images = architecture.count(train)?;
         settings.check(images)?;
         let observed = Observed::Fed { images, fresh: settings.fresh };
-        let approximation = architecture.approximation(deep.params, observed, settings.seed)?;
+        let approximation = architecture.approximation(deep.params, observed, settings.seed, hardware)?;
         deep.params = approximation.params.clone();
         let mut training = Training::new(
             &approximation,
             &Settings {
-                objective: Objective::Warmed,
+                objective: Objective::KlWeighted,
                 warm_start: false,
                 draws: settings.batch,
                 optimiser: Optimiser::default(),
@@ -186,7 +187,6 @@ impl Trainer {
                 weight_decay: settings.weight_decay,
                 average: false,
                 seed: settings.seed,
-                hardware,
                 ..Settings::default()
             },
         )?;
@@ -207,7 +207,7 @@ impl Trainer {
     }
 
     /// Go on from a checkpoint, with the images it was made with.
-    pub fn resume(checkpoint: &Checkpoint, images: (&Array, &Array, &str), hardware: Hardware) -> Result<Self> {
+    pub fn resume(checkpoint: &TrainingCheckpoint, images: (&Array, &Array, &str), hardware: Hardware) -> Result<Self> {
         if checkpoint.data != images.2 {
             let why = "the images are not those this model was trained with so far".to_owned();
             return Err(Error::Setting { what: "data", why });
@@ -218,13 +218,13 @@ impl Trainer {
     }
 
     /// Go back to a checkpoint of this run, and on from there at a lower rate.
-    pub fn go_back(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+    pub fn go_back(&mut self, checkpoint: &TrainingCheckpoint) -> Result<()> {
         self.restore(checkpoint)?;
         self.progress.lowered += 1;
         Ok(())
     }
 
-    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+    fn restore(&mut self, checkpoint: &TrainingCheckpoint) -> Result<()> {
         self.training.restore(&self.approximation, &checkpoint.state)?;
         for (name, value) in &checkpoint.state {
             if let Some(name) = name.strip_prefix(AVERAGE) {
@@ -236,10 +236,10 @@ impl Trainer {
     }
 
     /// Everything there is to go on from.
-    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
+    pub fn checkpoint(&mut self) -> Result<TrainingCheckpoint> {
         let mut state = self.training.state()?;
         state.extend(self.average.iter().map(|(name, p)| (format!("{AVERAGE}{name}"), p.value.clone())));
-        Ok(Checkpoint {
+        Ok(TrainingCheckpoint {
             architecture: self.architecture.clone(),
             settings: self.settings.clone(),
             data: self.data.clone(),
@@ -306,14 +306,14 @@ impl Trainer {
     }
 
     /// Steps `done` to `done + n` of an epoch.
-    fn some_steps(&mut self, order: &[i32], epoch: usize, done: usize, n: usize) -> Result<crate::fit::Progress> {
+    fn some_steps(&mut self, order: &[i32], epoch: usize, done: usize, n: usize) -> Result<crate::fit::IterationStats> {
         let (batch, first) = (self.settings.batch, (epoch - 1) * self.steps() + done);
         let rows = Array::new([n, batch], order[done * batch..(done + n) * batch].to_vec())?;
-        let warmth = Array::new(n, (0..n).map(|i| self.warmth(first + i) as f32).collect::<Vec<_>>())?;
+        let kl_weight = Array::new(n, (0..n).map(|i| self.kl_weight(first + i) as f32).collect::<Vec<_>>())?;
         let rates: Vec<f64> = (0..n).map(|i| self.rate(first + i)).collect();
         let begun = self.training.iterations();
         let rate = |t: usize| rates[t - begun];
-        let progress = self.training.run_with(n, rate, &[], &[(ROWS, &rows), (WARMTH, &warmth)])?;
+        let progress = self.training.run_with(n, rate, &[], &[(ROWS, &rows), (KL_WEIGHT, &kl_weight)])?;
         // The mean of all weights to begin with, leaning towards the last, then one that forgets.
         let (n, first) = (n as f64, first as f64);
         let horizon = (self.settings.average * self.steps() as f64).max(n);
@@ -335,8 +335,8 @@ impl Trainer {
         }
     }
 
-    /// The weight of the divergence from the prior in a step, counted from the first of all.
-    fn warmth(&self, step: usize) -> f64 {
+    /// The weight of the KL divergence from the prior in a step, counted from the first of all.
+    fn kl_weight(&self, step: usize) -> f64 {
         let over = self.settings.warm_up * self.steps() as f64;
         if over > 0.0 { ((step + 1) as f64 / over).min(1.0) } else { 1.0 }
     }
@@ -349,7 +349,6 @@ impl Trainer {
         // Images may be sorted by class: some of them, never the first.
         let some = order(self.settings.seed, 0, all.len());
         let activity = self.validation.activity(&some[..JUDGED.min(some.len())])?;
-        let step_sizes = self.average.iter().filter(|(name, _)| name.ends_with("log_step"));
         let last = epoch * self.steps() - 1;
         Ok(EpochReport {
             epoch,
@@ -357,9 +356,9 @@ impl Trainer {
             valid_bound: valid.value,
             valid_se: valid.se,
             rate: self.rate(last),
-            warmth: self.warmth(last),
+            kl_weight: self.kl_weight(last),
             active: activity.iter().filter(|a| a.value > ACTIVE.max(4.0 * a.se)).count(),
-            step_sizes: step_sizes.map(|(_, p)| p.value.to_f64()[0].exp()).collect(),
+            step_sizes: self.approximation.chain.step_sizes(&self.average),
             diverged,
             skipped,
         })
@@ -378,7 +377,7 @@ impl Trainer {
         if report.valid_bound > best {
             progress.best = Some(report.epoch);
         }
-        if report.valid_bound > best + WORTH || report.warmth < 1.0 {
+        if report.valid_bound > best + WORTH || report.kl_weight < 1.0 {
             progress.waiting_since = report.epoch;
         }
         let waited = report.epoch - progress.waiting_since;
@@ -393,7 +392,7 @@ impl Trainer {
     pub fn warnings(&self) -> Vec<String> {
         let Some(last) = self.progress.epochs.last() else { return vec![] };
         let mut warnings = vec![];
-        if last.warmth == 1.0 && 10 * last.active < self.architecture.latent {
+        if last.kl_weight == 1.0 && 10 * last.active < self.architecture.latent {
             warnings.push(format!(
                 "only {} of {} latent variables are in use; a longer warm-up or a lower rate keeps more of them",
                 last.active, self.architecture.latent
@@ -416,12 +415,12 @@ impl Trainer {
     /// Training cannot go on: say where it broke.
     fn lost(&mut self, order: &[i32], epoch: usize, done: usize, skipped: usize) -> Error {
         let (batch, step) = (self.settings.batch, done + skipped);
-        let warmth = self.warmth((epoch - 1) * self.steps() + step) as f32;
+        let kl_weight = self.kl_weight((epoch - 1) * self.steps() + step) as f32;
         let rows = Array::new(batch, order[step * batch..(step + 1) * batch].to_vec());
-        let warmth = Array::new((), vec![warmth]);
-        let place = match (rows, warmth) {
-            (Ok(rows), Ok(warmth)) => {
-                let inputs = [(ROWS, &rows), (WARMTH, &warmth)];
+        let kl_weight = Array::new((), vec![kl_weight]);
+        let place = match (rows, kl_weight) {
+            (Ok(rows), Ok(kl_weight)) => {
+                let inputs = [(ROWS, &rows), (KL_WEIGHT, &kl_weight)];
                 let steps = (epoch - 1) * self.steps() + step;
                 self.training.first_not_finite(&self.approximation, steps as u64, &inputs)
             }

@@ -6,7 +6,7 @@ use mcvi::transition::{
     AcceptInverse, AcceptModel, Drift, Gibbs, Hamiltonian, Inverse, Langevin, Mass, MetropolisHastings, OverRelaxation,
     RandomWalk,
 };
-use mcvi::{Approximation, Chain, Conditional, Params, Scope, Sharing, Start, Target};
+use mcvi::{Approximation, Chain, Conditional, Initialisation, Params, Scope, Sharing, Target};
 use mcvi_expr::Expr;
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl Case {
     }
 
     pub fn approximation(&self) -> Approximation {
-        let start = Start::laplace(self.target.as_ref(), &Params::default(), None).unwrap();
+        let start = Initialisation::laplace(self.target.as_ref(), &Params::default(), None).unwrap();
         Approximation::from(self.target.clone(), self.chain.clone(), start).unwrap()
     }
 }
@@ -196,10 +196,6 @@ pub fn network() -> Gaussian {
     Gaussian::network(Inputs::GRADIENT, &[6])
 }
 
-fn arc(density: impl Density + 'static) -> Arc<dyn Density> {
-    Arc::new(density)
-}
-
 fn odds(predictor: Predictor) -> Bernoulli {
     Bernoulli { log_odds: predictor }
 }
@@ -207,7 +203,7 @@ fn odds(predictor: Predictor) -> Bernoulli {
 /// r(a|zₜ) r(d|a, zₜ).
 pub fn accept_first(density: impl Density + Clone + 'static) -> AcceptInverse {
     let accept = odds(Predictor::Linear(Inputs::POSITION));
-    AcceptInverse::AcceptFirst { accept, accepted: arc(density.clone()), rejected: arc(density) }
+    AcceptInverse::AcceptFirst { accept, accepted: density.clone().into_any(), rejected: density.into_any() }
 }
 
 /// r(d|zₜ) r(a|d, zₜ), all learned.

@@ -1,7 +1,7 @@
 //! Training: it improves the bound, repeats itself, goes on from a checkpoint, and says what is wrong.
 
 use crate::{SIDE, brief, quarters, small};
-use mcvi::vae::{Architecture, Checkpoint, Decay, Deep, Inference, Kind, Momentum, TrainSettings, Trainer};
+use mcvi::vae::{Architecture, Decay, Deep, Inference, Kind, Momentum, TrainSettings, Trainer, TrainingCheckpoint};
 use mcvi::{Group, Hardware};
 use mcvi_expr::Array;
 use std::ops::ControlFlow;
@@ -85,7 +85,7 @@ fn a_run_that_was_stopped_goes_on_bit_for_bit() {
         let saved = bytes(&mut first);
         // What is done after the checkpoint is lost.
         assert!(first.epoch(|_| ControlFlow::Break(())).unwrap().is_none());
-        let checkpoint = Checkpoint::from_bytes(&saved, Path::new("checkpoint")).unwrap();
+        let checkpoint = TrainingCheckpoint::from_bytes(&saved, Path::new("checkpoint")).unwrap();
         let (train, valid) = (quarters(400, 1), quarters(200, 2));
         let mut second = Trainer::resume(&checkpoint, (&train, &valid, "quarters"), Hardware::with_threads(1)).unwrap();
         assert!(bytes(&mut second) == saved);
@@ -166,8 +166,8 @@ fn the_rate_falls_where_the_validation_bound_stays() {
 fn the_prior_is_given_its_weight_by_and_by() {
     let mut trainer = trainer(&small(), &brief(4), 1);
     epochs(&mut trainer, 3);
-    let warmth: Vec<f64> = trainer.progress().epochs.iter().map(|e| e.warmth).collect();
-    assert_eq!(warmth, [0.5, 1.0, 1.0]);
+    let kl_weight: Vec<f64> = trainer.progress().epochs.iter().map(|e| e.kl_weight).collect();
+    assert_eq!(kl_weight, [0.5, 1.0, 1.0]);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn collapsed_latents_and_vanished_steps_are_told() {
     // One Gaussian for all images says nothing about any of them.
     let blind = warnings(&Architecture { inference: Inference::None, leapfrogs: 0, ..small() });
     assert!(blind.contains("only 0 of 4 latent variables are in use"), "{blind}");
-    let still = warnings(&Architecture { first_step: 1e-4, ..small() });
+    let still = warnings(&Architecture { initial_step_size: 1e-4, ..small() });
     assert!(still.contains("step 1 has shrunk"), "{still}");
 }
 
@@ -198,7 +198,7 @@ fn a_damaged_checkpoint_is_noticed() {
     let mut trainer = trainer(&small(), &brief(2), 1);
     epochs(&mut trainer, 1);
     let whole = bytes(&mut trainer);
-    let read = |bytes: &[u8]| Checkpoint::from_bytes(bytes, Path::new("run/checkpoint"));
+    let read = |bytes: &[u8]| TrainingCheckpoint::from_bytes(bytes, Path::new("run/checkpoint"));
     for cut in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
         let error = read(&whole[..cut]).unwrap_err().to_string();
         assert!(error.contains("run/checkpoint") && error.contains("damaged"), "{error}");
@@ -223,7 +223,7 @@ fn a_checkpoint_belongs_to_its_images_and_its_architecture() {
         Trainer::resume(&checkpoint, (&train, &valid, "others"), Hardware::with_threads(1)).err().unwrap().to_string();
     assert!(other.contains("images are not those"), "{other}");
     let architecture = Architecture { hidden: 17, ..small() };
-    let wrong = Checkpoint { architecture, ..checkpoint };
+    let wrong = TrainingCheckpoint { architecture, ..checkpoint };
     let other =
         Trainer::resume(&wrong, (&train, &valid, "quarters"), Hardware::with_threads(1)).err().unwrap().to_string();
     assert!(other.contains("in the state given"), "{other}");
@@ -244,7 +244,7 @@ fn impossible_settings_are_refused() {
     says(refused(&small(), &TrainSettings { join: true, decay: Decay::Plateau, ..brief(1) }), "decay");
     says(refused(&Architecture { latent: 0, ..small() }, &brief(1)), "latent");
     says(refused(&Architecture { image: [7, 7], ..small() }, &brief(1)), "[images, 49]");
-    says(refused(&Architecture { first_step: 0.0, ..small() }, &brief(1)), "step size");
+    says(refused(&Architecture { initial_step_size: 0.0, ..small() }, &brief(1)), "step size");
     says(refused(&Architecture { leapfrogs: 5000, ..small() }, &brief(1)), "leapfrogs");
 }
 

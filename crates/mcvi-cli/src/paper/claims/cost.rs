@@ -5,10 +5,10 @@ use super::section3::{Shape, shapes};
 use crate::number::{fixed, json_number};
 use crate::plot::{Figure, Panel};
 use anyhow::Result;
-use mcvi::Approximation;
 use mcvi::diagnostics::mean;
 use mcvi::fit::{Settings, Training};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
+use mcvi::{Approximation, Hardware};
 use serde_json::json;
 use std::time::Instant;
 
@@ -19,10 +19,10 @@ const ROUNDS: usize = 15;
 pub fn per_iteration() -> Result<Claim> {
     let shapes: Vec<Shape> =
         [(0, 0), (1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 4)].map(|(t, k)| Shape::new(t, k)).to_vec();
-    let settings = Settings { hardware: mcvi::Hardware::with_threads(1), ..Settings::default() };
+    let settings = Settings::default();
     let mut trainings = vec![];
     for shape in &shapes {
-        let model = Approximation::new(StomachCancer, shape.chain())?;
+        let model = Approximation::new(StomachCancer, shape.chain())?.on(Hardware::with_threads(1));
         trainings.push((Training::new(&model, &settings)?, vec![]));
     }
     let weights = vec![1.0; TIMED];
@@ -146,8 +146,8 @@ pub fn wall_clock(seed: u64) -> Result<(Claim, Figure)> {
 
 /// Train for a while; the clock stands still while the bound is measured.
 fn follow(shape: Shape, seed: u64) -> Result<Curve> {
-    let mut model = Approximation::new(StomachCancer, shape.chain())?;
-    let settings = Settings { seed, hardware: mcvi::Hardware::with_threads(1), ..Settings::default() };
+    let mut model = Approximation::new(StomachCancer, shape.chain())?.on(Hardware::with_threads(1));
+    let settings = Settings { seed, ..Settings::default() };
     let mut training = Training::new(&model, &settings)?;
     let measure = |model: &Approximation| -> Result<f64> {
         Ok(mean(&model.bounds(FOLLOWED, mcvi::Choices::Sample, seed ^ 0xC10C)?).value)

@@ -26,7 +26,7 @@ pub fn detailed_balance(seed: u64) -> Result<Claim> {
     let start = Gaussian::fixed(&[gaussian::START; 2], &[gaussian::START_SD; 2]);
     let reversed = Chain::new(start).steps(SWEEPS, Sharing::Everything, Gibbs { inverse: Inverse::Reversed });
     let reversed = Approximation::new(BivariateGaussian::default(), reversed)?;
-    let learned = learned.draw(DRAWS, seed)?.judge().steps;
+    let learned = learned.draw(DRAWS, seed)?.diagnose().steps;
     let largest = reversed.draw(1000, seed)?.steps.iter().flatten().fold(0.0, |m: f64, a| m.max(a.abs()));
     let holds = learned.iter().all(|s| s.value > -2.0 * s.se);
     Ok(Claim {
@@ -129,7 +129,7 @@ pub fn averaging(seed: u64) -> Result<Claim> {
 pub fn local_and_joint(seed: u64) -> Result<Claim> {
     const STEPS: usize = 3;
     let settings = Settings { seed, ..Settings::default() };
-    let report = |model: &Approximation| -> Result<Mean> { Ok(model.draw(DRAWS, seed ^ 0x10CA1)?.judge().bound) };
+    let report = |model: &Approximation| -> Result<Mean> { Ok(model.draw(DRAWS, seed ^ 0x10CA1)?.diagnose().bound) };
     let mut rows = vec![];
     let mut local = Approximation::new(StomachCancer, Chain::hamiltonian(0))?;
     let mut clock = fit(&mut local, &settings)?.seconds;

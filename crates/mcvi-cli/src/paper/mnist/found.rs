@@ -1,7 +1,7 @@
 //! Runs found in a folder: folders of `mcvi vae train`, or single files of results.
 
 use crate::mistake::Mistake;
-use crate::vae::{Choices, Estimate, Evaluation, RunFolder, Summary, read_json};
+use crate::vae::{Config, Estimate, Evaluation, RunFolder, Summary, read_json};
 use anyhow::Result;
 use mcvi::data::{Binarization, Dataset, Split};
 use mcvi::vae::Architecture;
@@ -19,7 +19,7 @@ const MOST_BEFORE: usize = 100;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {
     /// As in a run's settings.toml, under the same names; what is not given has its default.
-    pub settings: Choices,
+    pub settings: Config,
     /// Epochs trained, and the one that was kept.
     pub epochs: usize,
     pub best_epoch: Option<usize>,

@@ -4,7 +4,7 @@ use crate::plot::{Figure, Panel};
 use crate::report::figures::counted;
 use crate::vae::curves::range;
 use mcvi::diagnostics::Mean;
-use mcvi::vae::{EpochReport, LeapfrogProfile, Stopped};
+use mcvi::vae::{EpochReport, LeapfrogCurve, Stopped};
 
 /// Bounds, the learning rate, latents in use and step sizes, epoch by epoch. `best` is the epoch that was kept.
 pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize) -> Figure {
@@ -51,7 +51,7 @@ pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize)
 }
 
 /// The bound and log p(x, z) of a chain that ends after each number of leapfrogs.
-pub fn leapfrogs(profile: &LeapfrogProfile) -> Figure {
+pub fn leapfrogs(profile: &LeapfrogCurve) -> Figure {
     let points = |of: fn(&Stopped) -> Mean| -> Vec<(f64, f64, f64)> {
         profile.after.iter().map(|s| (s.leapfrogs as f64, of(s).value, of(s).se)).collect()
     };

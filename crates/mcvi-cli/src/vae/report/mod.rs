@@ -4,7 +4,7 @@ mod figures;
 mod latent;
 mod words;
 
-use super::look::{Look, Opened, Shown, reconstructions, samples, some, write};
+use super::look::{LookOptions, Opened, Shown, reconstructions, samples, some, write};
 use super::results::Evaluation;
 use crate::mistake::Mistake;
 use crate::number::json_number;
@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::Args;
 use mcvi::data::Split;
 use mcvi::diagnostics::Mean;
-use mcvi::vae::{Kind, LeapfrogProfile, leapfrog_profile};
+use mcvi::vae::{Kind, LeapfrogCurve, leapfrog_curve};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use words::thousands;
@@ -28,7 +28,7 @@ const PAIRS: usize = 40;
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    look: Look,
+    look: LookOptions,
     #[command(flatten)]
     shown: Shown,
     /// How many images, drawn by the seed, are laid out in the latent space and followed leapfrog by leapfrog.
@@ -40,9 +40,9 @@ pub struct Options {
     out: Option<PathBuf>,
 }
 
-/// Look at everything, and write it down.
+/// LookOptions at everything, and write it down.
 pub fn run(options: &Options) -> Result<()> {
-    let (Look { run, seed, json }, shown) = (&options.look, &options.shown);
+    let (LookOptions { run, seed, json }, shown) = (&options.look, &options.shown);
     let Opened { folder, model, images } = Opened::new(run, shown)?;
     let architecture = &model.architecture;
     let bar = progress::bar(4 + architecture.leapfrogs, "report");
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
     bar.inc(1);
     let fresh = !images.is_binary();
     let looked = (*seed, shown.hardware.resolved()?);
-    let profile = leapfrog_profile(&model, &images.batch(&which)?, (fresh, 1), looked, |_| bar.inc(1))?;
+    let profile = leapfrog_curve(&model, &images.batch(&which)?, (fresh, 1), looked, |_| bar.inc(1))?;
     bar.finish_and_clear();
 
     let section = |title: &str, text: String, figure: Option<String>| Section {
@@ -150,7 +150,7 @@ fn latent_text(plane: &latent::Plane, split: Split) -> String {
     )
 }
 
-fn leapfrogs(profile: &LeapfrogProfile, images: usize, split: Split) -> Section {
+fn leapfrogs(profile: &LeapfrogCurve, images: usize, split: Split) -> Section {
     let title = "What each leapfrog does".to_owned();
     if profile.after.is_empty() {
         let text = format!(
@@ -172,7 +172,7 @@ fn leapfrogs(profile: &LeapfrogProfile, images: usize, split: Split) -> Section 
     Section { title, text, figure: Some(figures::leapfrogs(profile).to_svg()), table: Some(words::leapfrogs(profile)) }
 }
 
-fn as_json(profile: &LeapfrogProfile) -> Value {
+fn as_json(profile: &LeapfrogCurve) -> Value {
     let mean = |m: Mean| json!({"value": json_number(m.value), "se": json_number(m.se)});
     let rows = profile.after.iter().map(|s| {
         json!({

@@ -5,7 +5,7 @@ use crate::report::Table;
 use crate::vae::results::{Evaluation, beyond, duration, learned_momentum};
 use crate::vae::settings::{Binary, Meant};
 use mcvi::data::Split;
-use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogProfile, Momentum};
+use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogCurve, Momentum};
 
 /// The page's title.
 pub fn title(architecture: &Architecture) -> String {
@@ -53,7 +53,7 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
         ("Images", format!("{height} × {width} pixels")),
         ("Data", meant.data.display().to_string()),
         ("Decoder p(x|z)", format!("{} latent variables, {decoder}", a.latent)),
-        ("Start q(z₀|x)", start),
+        ("Initialisation q(z₀|x)", start),
     ];
     if a.leapfrogs > 0 {
         let steps = format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"));
@@ -137,7 +137,7 @@ pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<
 }
 
 /// What each leapfrog did, in numbers.
-pub fn leapfrogs(profile: &LeapfrogProfile) -> Table {
+pub fn leapfrogs(profile: &LeapfrogCurve) -> Table {
     let columns =
         ["Leapfrogs", "Bound", "Above q(z₀|x)", "log p(x, z)", "Above log p(x, z₀)"].map(str::to_owned).to_vec();
     let start =

@@ -36,8 +36,8 @@ impl Names {
 ///
 /// ```
 /// let columns = ["age", "weight", "height"];
-/// assert_eq!(mcvi_cli::regression::nearest("wieght", columns.into_iter()), Some("weight"));
-/// assert_eq!(mcvi_cli::regression::nearest("colour", columns.into_iter()), None);
+/// assert_eq!(mcvi::regression::nearest("wieght", columns.into_iter()), Some("weight"));
+/// assert_eq!(mcvi::regression::nearest("colour", columns.into_iter()), None);
 /// ```
 pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.to_lowercase().chars().collect();

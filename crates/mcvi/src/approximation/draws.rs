@@ -1,13 +1,13 @@
 //! Draws from an approximation with their weights, and what they say about it.
 
-use crate::approximation::Approximation;
-use crate::bound::lower_bound;
+use super::Approximation;
+use crate::bound::Objective;
 use crate::diagnostics::{LogMean, Mean, effective_sample_size, log_mean_exp, mean, psis, r_squared, zero_weights};
 use crate::error::{Error, Result};
-use crate::fit::Objective;
 use crate::params::Params;
-use crate::scope::{Choices, Scope, write};
-use mcvi_expr::{Graph, Program, Run};
+use crate::scope::{Choices, write};
+use crate::transition::Diagnostic;
+use mcvi_expr::{Program, Run};
 
 /// Rows of one evaluation.
 const ROWS: usize = 1000;
@@ -28,20 +28,20 @@ pub struct Draws {
     pub first: Vec<f64>,
     /// log αₜ of each step, draw by draw.
     pub steps: Vec<Vec<f64>>,
-    /// Diagnostics of each step, by name, draw by draw.
-    pub diagnostics: Vec<Vec<(String, Vec<f64>)>>,
+    /// Diagnostics of each step, draw by draw.
+    pub diagnostics: Vec<Vec<(Diagnostic, Vec<f64>)>>,
 }
 
 /// What draws say about the approximation they come from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
+pub struct Diagnostics {
     /// The bound, with its standard error.
     pub bound: Mean,
     /// Importance-weighted log p(x).
     pub log_evidence: LogMean,
     /// Effective sample size of the weights.
     pub effective: f64,
-    /// Pareto k̂ of the weights: above 0.7 they cannot be relied on.
+    /// Pareto k̂ of the weights: above [`RELIABLE_K`](crate::diagnostics::RELIABLE_K) they cannot be relied on.
     pub pareto_k: f64,
     /// R² of Salimans & Knowles (2013) over paths: L in place of log p − log q.
     pub r2_path: f64,
@@ -63,34 +63,32 @@ impl Approximation {
         if count == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
-        let Approximation { target, chain, start, params } = self;
-        let graph = Graph::new();
-        let rows = count.min(ROWS);
-        let scope = Scope::new(&graph, rows, target.dtype(), Choices::Sample, start, params)?;
-        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
-        scope.finish()?;
-        let mut program = graph.program().seed(seed).output("z", estimate.z).output("bound", estimate.bound);
-        program = program.output("log_p", estimate.log_p).output("first", estimate.first);
-        for (t, log_alpha) in estimate.steps.iter().enumerate() {
-            program = program.output(&format!("step{t}"), *log_alpha);
-            for (name, value) in &estimate.diagnostics[t] {
-                program = program.output(&format!("{name}{t}"), *value);
+        let (rows, d) = (count.min(ROWS), self.target.dim());
+        let (mut program, kinds) = self.program(rows, Choices::Sample, |_, estimate, program| {
+            let mut program = program.seed(seed).output("z", estimate.z).output("bound", estimate.bound);
+            program = program.output("log_p", estimate.log_p).output("first", estimate.first);
+            for (t, log_alpha) in estimate.steps.iter().enumerate() {
+                program = program.output(&format!("step{t}"), *log_alpha);
+                for (kind, value) in &estimate.diagnostics[t] {
+                    program = program.output(&format!("{kind}{t}"), *value);
+                }
             }
-        }
-        let mut program = program.compile()?;
+            let kinds = |step: &Vec<(Diagnostic, _)>| step.iter().map(|(kind, _)| (*kind, vec![])).collect();
+            Ok((program, estimate.diagnostics.iter().map(kinds).collect::<Vec<_>>()))
+        })?;
         let column = |p: &mut Program, name: &str| -> Result<Vec<f64>> { Ok(p.output(name)?.to_f64()) };
-        let mut all = Draws::empty(&estimate.diagnostics);
+        let mut all = Draws::empty(kinds);
         while all.z.len() < count {
             program.run(1)?;
             let z = column(&mut program, "z")?;
-            all.z.extend(z.chunks(target.dim()).map(<[f64]>::to_vec));
+            all.z.extend(z.chunks(d).map(<[f64]>::to_vec));
             all.log_weights.extend(column(&mut program, "bound")?);
             all.log_p.extend(column(&mut program, "log_p")?);
             all.first.extend(column(&mut program, "first")?);
             for t in 0..all.steps.len() {
                 all.steps[t].extend(column(&mut program, &format!("step{t}"))?);
-                for (name, values) in &mut all.diagnostics[t] {
-                    values.extend(column(&mut program, &format!("{name}{t}"))?);
+                for (kind, values) in &mut all.diagnostics[t] {
+                    values.extend(column(&mut program, &format!("{kind}{t}"))?);
                 }
             }
         }
@@ -108,15 +106,14 @@ impl Approximation {
 }
 
 impl Draws {
-    fn empty(diagnostics: &[Vec<(&'static str, mcvi_expr::Expr<'_>)>]) -> Self {
-        let names = |step: &Vec<(&'static str, _)>| step.iter().map(|(n, _)| ((*n).to_owned(), vec![])).collect();
+    fn empty(diagnostics: Vec<Vec<(Diagnostic, Vec<f64>)>>) -> Self {
         Draws {
             z: vec![],
             log_weights: vec![],
             log_p: vec![],
             first: vec![],
             steps: vec![vec![]; diagnostics.len()],
-            diagnostics: diagnostics.iter().map(names).collect(),
+            diagnostics,
         }
     }
 
@@ -128,17 +125,17 @@ impl Draws {
     }
 
     /// What they say about the approximation.
-    pub fn judge(&self) -> Judgement {
+    pub fn diagnose(&self) -> Diagnostics {
         let log_q: Vec<f64> = self.log_p.iter().zip(&self.log_weights).map(|(p, l)| p - l).collect();
-        let find = |name: &str| -> Vec<Option<&Vec<f64>>> {
-            let step = |d: &Vec<(String, Vec<f64>)>| d.iter().position(|(n, _)| n == name);
-            self.diagnostics.iter().map(|d| step(d).map(|i| &d[i].1)).collect()
+        let find = |kind: Diagnostic| -> Vec<Option<&Vec<f64>>> {
+            let of = |step: &'_ Vec<(Diagnostic, Vec<f64>)>| step.iter().position(|(k, _)| *k == kind);
+            self.diagnostics.iter().map(|step| of(step).map(|i| &step[i].1)).collect()
         };
         let diverges = |h: &Vec<f64>, i: usize| h[i].is_nan() || h[i] > DIVERGED;
-        let energies = find("delta_h");
+        let energies = find(Diagnostic::EnergyChange);
         let diverged = (0..self.z.len()).filter(|&i| energies.iter().flatten().any(|h| diverges(h, i))).count();
         let average = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-        Judgement {
+        Diagnostics {
             bound: mean(&self.log_weights),
             log_evidence: log_mean_exp(&self.log_weights),
             effective: effective_sample_size(&self.log_weights),
@@ -146,7 +143,7 @@ impl Draws {
             r2_path: r_squared(&self.log_p, &log_q),
             steps: self.steps.iter().map(|s| mean(s)).collect(),
             delta_h: energies.iter().map(|h| h.map(|h| average(&h.iter().map(|x| x.abs()).collect()))).collect(),
-            accept: find("accept").into_iter().map(|a| a.map(average)).collect(),
+            accept: find(Diagnostic::Acceptance).into_iter().map(|a| a.map(average)).collect(),
             diverged,
             lost: zero_weights(&self.log_weights),
         }
@@ -169,17 +166,10 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub fn new(approximation: &Approximation, objective: Objective, choices: Choices, seed: u64) -> Result<Self> {
-        let Approximation { target, chain, start, params } = approximation;
-        let (graph, dtype, rows) = (Graph::new(), target.dtype(), ROWS);
-        let scope = Scope::new(&graph, rows, dtype, choices, start, params)?;
-        let estimate = lower_bound(target.as_ref(), chain, &scope)?;
-        scope.finish()?;
-        let values = match (objective, estimate.steps.last()) {
-            (Objective::LastStep, Some(last)) => *last,
-            _ => estimate.bound,
-        };
-        let program = graph.program().output("bound", values).seed(seed).compile()?;
-        Ok(Bounds { program, seed, rows })
+        let (program, ()) = approximation.program(ROWS, choices, |_, estimate, program| {
+            Ok((program.seed(seed).output("bound", estimate.of(objective)), ()))
+        })?;
+        Ok(Bounds { program, seed, rows: ROWS })
     }
 
     /// The bound of each of `draws` draws.

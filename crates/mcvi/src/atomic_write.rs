@@ -10,12 +10,12 @@ static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Write a file, or replace it, in one go: whoever looks, also after a crash or a power cut, finds the old content or
 /// all of the new, never a part.
-pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
-    write_whole_with(path, |file| file.write_all(bytes))
+pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    atomic_write_with(path, |file| file.write_all(bytes))
 }
 
 /// The same for content that is written piece by piece.
-pub fn write_whole_with(path: impl AsRef<Path>, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+pub fn atomic_write_with(path: impl AsRef<Path>, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let path = path.as_ref();
     // A name of its own for every write, also where threads or processes write the same file at the same time.
     let mut temporary = path.as_os_str().to_owned();

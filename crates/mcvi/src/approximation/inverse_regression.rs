@@ -4,12 +4,11 @@
 //! its covariance that of the residuals. A fit starts there and may end there; in between, r and q are learned
 //! together.
 
-use crate::approximation::Approximation;
-use crate::bound::lower_bound;
+use super::Approximation;
 use crate::error::Result;
 use crate::params::Params;
-use crate::scope::{Choices, Observation, Scope, write};
-use mcvi_expr::{Array, Graph, Program};
+use crate::scope::{Choices, Observation, write};
+use mcvi_expr::{Array, Program};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::collections::BTreeMap;
 
@@ -25,8 +24,8 @@ struct Sample {
 }
 
 /// A compiled forward pass that collects what each inverse model is asked.
-pub(crate) struct Regression {
-    program: Option<Program>,
+pub(crate) struct InverseRegression {
+    program: Program,
     seed: u64,
     asked: Vec<Asked>,
 }
@@ -38,32 +37,29 @@ struct Asked {
     weighted: bool,
 }
 
-impl Regression {
+impl InverseRegression {
     /// Over `rows` forward draws.
     pub fn new(approximation: &Approximation, rows: usize, seed: u64) -> Result<Self> {
-        let Approximation { target, chain, start, params } = approximation;
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, rows, target.dtype(), Choices::Sample, start, params)?;
-        lower_bound(target.as_ref(), chain, &scope)?;
-        scope.finish()?;
-        let observations = scope.observations();
-        let learned =
-            |o: &Observation<'_>, name: &str| params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned);
-        let (mut program, mut asked) = (graph.program().seed(seed), vec![]);
-        for o in observations.iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
-            let i = asked.len();
-            program = program.output(&format!("y{i}"), o.value);
-            for (name, x) in &o.features {
-                program = program.output(&format!("{name}{i}"), *x);
+        let learned = |o: &Observation<'_>, name: &str| {
+            approximation.params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned)
+        };
+        let (program, asked) = approximation.program(rows, Choices::Sample, |scope, _, program| {
+            let (mut program, mut asked) = (program.seed(seed), vec![]);
+            for o in scope.observations().iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
+                let i = asked.len();
+                program = program.output(&format!("y{i}"), o.value);
+                for (name, x) in &o.features {
+                    program = program.output(&format!("{name}{i}"), *x);
+                }
+                if let Some(weight) = o.weight {
+                    program = program.output(&format!("weight{i}"), weight);
+                }
+                let blocks = o.features.iter().map(|(name, x)| (*name, x.shape().dims()[1])).collect();
+                asked.push(Asked { path: o.path.clone(), blocks, weighted: o.weight.is_some() });
             }
-            if let Some(weight) = o.weight {
-                program = program.output(&format!("weight{i}"), weight);
-            }
-            let blocks = o.features.iter().map(|(name, x)| (*name, x.shape().dims()[1])).collect();
-            asked.push(Asked { path: o.path.clone(), blocks, weighted: o.weight.is_some() });
-        }
-        let program = if asked.is_empty() { None } else { Some(program.compile()?) };
-        Ok(Regression { program, seed, asked })
+            Ok((program, asked))
+        })?;
+        Ok(InverseRegression { program, seed, asked })
     }
 
     /// Whether a parameter is set by regression.
@@ -79,7 +75,10 @@ impl Regression {
     /// The parameters with every linear-Gaussian inverse model that is learned set to its regression.
     pub fn solve(&mut self, params: &Params) -> Result<Params> {
         let mut params = params.clone();
-        let Some(program) = &mut self.program else { return Ok(params) };
+        if self.asked.is_empty() {
+            return Ok(params);
+        }
+        let program = &mut self.program;
         write(program, &params)?;
         program.set_seed(self.seed);
         program.set_step(0);

@@ -1,8 +1,9 @@
 //! The numbers of a regression: the target as its family needs it, predictors standardised and dummy-coded.
 
+use super::Family;
 use super::names::Names;
 use super::table::{Table, shown};
-use super::{Family, Mistake};
+use crate::error::Error;
 use std::collections::BTreeSet;
 
 /// Most levels of a column of categories.
@@ -52,7 +53,7 @@ enum Column {
     },
 }
 
-fn column(table: &Table, column: usize) -> Result<Column, Mistake> {
+fn column(table: &Table, column: usize) -> Result<Column, Error> {
     let parsed: Vec<Option<f64>> = table.cells(column).map(|cell| cell.parse().ok()).collect();
     if let Some(first) = parsed.iter().position(Option::is_none) {
         let mixed = parsed.iter().any(Option::is_some);
@@ -71,7 +72,7 @@ pub(super) fn outcome(
     target: usize,
     family: Family,
     notes: &mut Vec<String>,
-) -> Result<Vec<f64>, Mistake> {
+) -> Result<Vec<f64>, Error> {
     let name = &table.columns[target];
     let mut words = false;
     let mut values = vec![];
@@ -120,7 +121,7 @@ fn truth(cell: &str) -> Option<f64> {
 
 impl Design {
     /// All columns but the target.
-    pub fn new(table: &Table, target: usize, names: &mut Names, notes: &mut Vec<String>) -> Result<Self, Mistake> {
+    pub fn new(table: &Table, target: usize, names: &mut Names, notes: &mut Vec<String>) -> Result<Self, Error> {
         let mut predictors = vec![];
         let mut columns: Vec<Vec<f64>> = vec![];
         let mut renamed = vec![];
@@ -170,7 +171,7 @@ impl Design {
     }
 }
 
-fn refuse_constant(table: &Table, column: usize) -> Result<(), Mistake> {
+fn refuse_constant(table: &Table, column: usize) -> Result<(), Error> {
     let mut cells = table.cells(column);
     let first = cells.next().unwrap_or_default();
     // `1` and `1.0` are the same number.
@@ -183,7 +184,7 @@ fn refuse_constant(table: &Table, column: usize) -> Result<(), Mistake> {
 }
 
 /// The levels of a column of texts, in order.
-fn levels(table: &Table, column: usize, first: usize, mixed: bool) -> Result<Vec<&str>, Mistake> {
+fn levels(table: &Table, column: usize, first: usize, mixed: bool) -> Result<Vec<&str>, Error> {
     let levels: BTreeSet<&str> = table.cells(column).collect();
     if levels.len() <= LEVELS {
         return Ok(levels.into_iter().collect());

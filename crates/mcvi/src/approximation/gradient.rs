@@ -1,11 +1,10 @@
 //! The gradient of the bound by itself: its value, and how much it varies.
 
-use crate::approximation::Approximation;
-use crate::bound::lower_bound;
+use super::Approximation;
 use crate::error::{Error, Result};
 use crate::params::Param;
-use crate::scope::{Choices, Scope};
-use mcvi_expr::{Graph, Program, Run, grad};
+use crate::scope::Choices;
+use mcvi_expr::{Program, Run, grad};
 
 /// Values by name.
 pub type NamedValues = Vec<(String, Vec<f64>)>;
@@ -56,17 +55,13 @@ impl Approximation {
         if draws == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
-        let Approximation { target, chain, start, params } = self;
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, draws, target.dtype(), Choices::Average, start, params)?;
-        let bound = lower_bound(target.as_ref(), chain, &scope)?.bound.mean_all();
-        scope.finish()?;
-        let learned = scope.learned();
-        let gradients = grad(bound, &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
-        let mut program = graph.program().seed(seed).output("bound", bound);
-        for ((name, ..), gradient) in learned.iter().zip(&gradients) {
-            program = program.output(name, *gradient);
-        }
-        Ok((program.compile()?, learned.into_iter().map(|(name, param, _)| (name, param)).collect()))
+        self.program(draws, Choices::Average, |scope, estimate, program| {
+            let bound = estimate.bound.mean_all();
+            let learned = scope.learned();
+            let gradients = grad(bound, &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
+            let program = program.seed(seed).output("bound", bound);
+            let program = learned.iter().zip(&gradients).fold(program, |p, ((name, ..), g)| p.output(name, *g));
+            Ok((program, learned.into_iter().map(|(name, param, _)| (name, param)).collect()))
+        })
     }
 }

@@ -9,7 +9,7 @@ use mcvi_expr::Array;
 
 /// A trained chain, ended after each number of leapfrogs.
 #[derive(Clone, Debug)]
-pub struct LeapfrogProfile {
+pub struct LeapfrogCurve {
     /// The bound of q(z₀|x) alone, without any momentum.
     pub start: Mean,
     /// After 0, 1, … leapfrogs of every Hamiltonian step, up to all of them. Empty where there is no such step.
@@ -34,13 +34,13 @@ pub struct Stopped {
 
 /// Follow a trained chain leapfrog by leapfrog over `images`, `[images, pixels]`, with so many draws of each. The
 /// observer is told how many of the numbers of leapfrogs, 0 to all, are done.
-pub fn leapfrog_profile(
+pub fn leapfrog_curve(
     deep: &Deep,
     images: &Array,
     (fresh, draws): (bool, usize),
     (seed, hardware): (u64, Hardware),
     mut observe: impl FnMut(usize),
-) -> Result<LeapfrogProfile> {
+) -> Result<LeapfrogCurve> {
     let count = images.shape().dims()[0];
     if count == 0 || draws == 0 {
         return Err(Error::Setting { what: "leapfrogs", why: "need at least one image and one draw".to_owned() });
@@ -72,7 +72,7 @@ pub fn leapfrog_profile(
         let [bound, log_p, _] = run(leapfrogs)?;
         after.push(stopped(leapfrogs, &bound, &log_p));
     }
-    Ok(LeapfrogProfile { start: mean(&first), after })
+    Ok(LeapfrogCurve { start: mean(&first), after })
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
         let (deep, images) = model(3);
         let mut done = vec![];
         let profile =
-            leapfrog_profile(&deep, &images, (false, 2), (5, Hardware::with_threads(1)), |n| done.push(n)).unwrap();
+            leapfrog_curve(&deep, &images, (false, 2), (5, Hardware::with_threads(1)), |n| done.push(n)).unwrap();
         assert_eq!(done, [1, 2, 3, 4]);
         assert_eq!(profile.after.iter().map(|s| s.leapfrogs).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!((profile.after[0].climb.value, profile.after[0].climb.se), (0.0, 0.0));
@@ -109,12 +109,12 @@ mod tests {
     #[test]
     fn without_a_chain_there_is_only_the_start() {
         let (deep, images) = model(0);
-        let profile = leapfrog_profile(&deep, &images, (false, 1), (5, Hardware::with_threads(1)), |_| {}).unwrap();
+        let profile = leapfrog_curve(&deep, &images, (false, 1), (5, Hardware::with_threads(1)), |_| {}).unwrap();
         assert!(profile.after.is_empty());
         let which: Vec<i32> = (0..60).collect();
         let bounds =
             Evaluator::new(&deep, &images, false, 5, Hardware::with_threads(1)).unwrap().bounds(&which).unwrap();
         assert!((profile.start.value - mean(&bounds).value).abs() < 1e-6);
-        assert!(leapfrog_profile(&deep, &images, (false, 0), (5, Hardware::with_threads(1)), |_| {}).is_err());
+        assert!(leapfrog_curve(&deep, &images, (false, 0), (5, Hardware::with_threads(1)), |_| {}).is_err());
     }
 }

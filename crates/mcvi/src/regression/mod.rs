@@ -5,17 +5,26 @@ mod design;
 mod names;
 mod table;
 
-pub use crate::mistake::Mistake;
 pub use names::nearest;
 
+use crate::bayesian_model::{About, DataDigest, DescribedModel, Source};
+use crate::error::{Error, Result};
+use crate::model::{Builder, Model, bernoulli_logit, half_normal, normal, poisson_log};
 use design::{Design, Scale};
-use mcvi::model::{Model, bernoulli_logit, half_normal, normal, poisson_log};
 use names::Names;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::path::Path;
 use table::Table;
 
+/// Something wrong with a user's table, said for people.
+fn mistake(why: String) -> Error {
+    Error::Table { why }
+}
+
 /// How the target depends on the predictors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// A target of 0 and 1, whose log odds are linear in the predictors.
     Logistic,
@@ -36,21 +45,23 @@ impl Family {
     }
 }
 
-/// A model of a user's data.
-pub struct Regression {
-    /// The model.
-    pub model: Model,
-    /// What it is, in a line.
-    pub about: String,
-    /// What to know when reading the results: names that were changed, categories, priors.
-    pub notes: Vec<String>,
+impl Family {
+    /// All of them, each with the kind of column it is for.
+    pub const ALL: [(Family, &str); 3] = [
+        (Family::Logistic, "a column of 0 and 1"),
+        (Family::Linear, "a column of numbers"),
+        (Family::Poisson, "a column of counts"),
+    ];
 }
+
+/// Under this name a [`Source`] says that it is a regression.
+pub const KIND: &str = "regression";
 
 /// The regression of a column on all others of a CSV file with a header.
 ///
 /// Predictors are standardised inside, and so is the target of a linear regression; priors are on that scale.
 /// Coefficients on the original scale are generated quantities: `intercept`, `beta_<column>`, and `sigma`.
-pub fn load(family: Family, data: &Path, target: &str) -> Result<Regression, Mistake> {
+pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel> {
     let table = Table::read(data)?;
     let target = table.find(target)?;
     if table.columns.len() == 1 {
@@ -72,7 +83,11 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<Regression, Mis
         "predictors{also} are standardised (mean 0, sd 1); priors on that scale: `intercept_std` normal(0, 5), \
          `beta_std` normal(0, 2.5){error}; `intercept` and `beta_…` are on the original scale"
     ));
-    let about = format!(
+    let mut digest = DataDigest::default();
+    digest.add(&observed, &outcome);
+    design.predictors.iter().for_each(|p| digest.add(&p.name, &[p.scale.mean, p.scale.sd]));
+    digest.add("design", &design.standardised);
+    let description = format!(
         "{} regression of `{}` on {}, {} rows of {}",
         family.name(),
         table.columns[target],
@@ -83,8 +98,20 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<Regression, Mis
         table.len(),
         data.display()
     );
+    // In full, so that it is found from anywhere.
+    let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
+    let source = Source::new(KIND, json!({ "family": family, "data": whole, "target": table.columns[target] }));
     let model = model(family, design, observed, outcome).map_err(|error| table.mistake(error))?;
-    Ok(Regression { model, about, notes })
+    let about = About { name: family.name().to_owned(), description, notes, log_evidence: None };
+    Ok(DescribedModel { model, about, source, data_digest: Some(digest.finish()) })
+}
+
+/// The same from a [`Source`] that a saved run has kept.
+pub fn reopen(source: &Source) -> Result<DescribedModel> {
+    let bad = |what: &str| mistake(format!("the saved regression does not say {what}"));
+    let text = |key: &str| source.settings.get(key).and_then(|v| v.as_str()).ok_or_else(|| bad(&format!("its {key}")));
+    let family = serde_json::from_value(json!(text("family")?)).map_err(|_| bad("a family that is known here"))?;
+    load(family, Path::new(text("data")?), text("target")?)
 }
 
 fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Result<Model, String> {
@@ -93,7 +120,7 @@ fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Resul
         _ => Scale { mean: 0.0, sd: 1.0 },
     };
     let shift: Vec<f64> = design.predictors.iter().map(|p| p.scale.mean / p.scale.sd).collect();
-    let define = move |m: &mut mcvi::model::Builder<'_>| {
+    let define = move |m: &mut Builder<'_>| {
         let k = design.predictors.len();
         let a = m.real("intercept_std", normal(0.0, 5.0));
         let b = m.reals("beta_std", k, normal(0.0, 2.5));
@@ -122,8 +149,9 @@ fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcvi::fit::Settings;
-    use mcvi::infer::{ChainChoice, Posterior, Request, Summary, Weights, infer_quietly, summarise};
+    use crate::diagnostics::{Summary, Weights, summarise};
+    use crate::fit::Settings;
+    use crate::infer::{ChainChoice, Posterior, Request, infer};
     use std::collections::BTreeMap;
 
     /// SplitMix64, as normal numbers.
@@ -158,10 +186,10 @@ mod tests {
         text: &str,
         target: &str,
         request: &Request,
-    ) -> (Regression, Posterior, BTreeMap<String, Summary>) {
+    ) -> (DescribedModel, Posterior, BTreeMap<String, Summary>) {
         let file = table::tests::file(text.as_bytes());
         let regression = load(family, file.path(), target).unwrap_or_else(|error| panic!("{error}"));
-        let posterior = infer_quietly(regression.model.clone(), request).expect("fitted");
+        let posterior = infer(regression.clone(), request).expect("fitted");
         let z = &posterior.draws.z[..10_000];
         let quantities = regression.model.quantities(z, 1).expect("quantities");
         let even = Weights::even(z.len());
@@ -234,8 +262,10 @@ mod tests {
             text += &format!("{},{},{},{passed}\n", x[0], x[1], x[2]);
         }
         let (regression, _, summaries) = fit(Family::Logistic, &text, "passed", &quick());
-        assert!(regression.about.starts_with("logistic regression of `passed` on 3 predictors, 200 rows of "));
-        assert_eq!(regression.notes[0], "`passed`: yes and true are 1, no and false are 0");
+        assert!(
+            regression.about.description.starts_with("logistic regression of `passed` on 3 predictors, 200 rows of ")
+        );
+        assert_eq!(regression.about.notes[0], "`passed`: yes and true are 1, no and false are 0");
         for (name, exact) in ["intercept", "beta_a", "beta_b", "beta_c"].into_iter().zip(exact) {
             let s = summaries[name];
             assert!((s.mean - exact).abs() < 4.0 * s.sd, "{name}: {} ± {}, exactly {exact}", s.mean, s.sd);
@@ -260,16 +290,16 @@ mod tests {
         let text = "std,a b,a-b,$,intercept\n1,2,4,1,0\n2,1,1,5,1\n3,5,9,2,0\n";
         let file = table::tests::file(text.as_bytes());
         let regression = load(Family::Logistic, file.path(), "intercept").unwrap_or_else(|error| panic!("{error}"));
-        let names = |regression: &Regression| -> Vec<String> {
+        let names = |regression: &DescribedModel| -> Vec<String> {
             let q = regression.model.quantities(&[vec![0.0; 5]], 1).expect("quantities");
             q.generated.into_iter().chain(q.predictive).map(|q| q.name).collect()
         };
         let expected = ["intercept", "beta_std_2", "beta_a_b", "beta_a_b_2", "beta_column", "intercept_2"];
         assert_eq!(names(&regression), expected);
-        assert_eq!(regression.notes[0], "the target `intercept` is called `intercept_2` in the results");
+        assert_eq!(regression.about.notes[0], "the target `intercept` is called `intercept_2` in the results");
         let says =
             "coefficients: `beta_std_2` of `std`, `beta_a_b` of `a b`, `beta_a_b_2` of `a-b`, `beta_column` of `$`";
-        assert_eq!(regression.notes[1], says);
+        assert_eq!(regression.about.notes[1], says);
     }
 
     #[test]

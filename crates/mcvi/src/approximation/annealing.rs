@@ -4,15 +4,14 @@
 //! L = Σₜ (βₜ − βₜ₋₁) log[p(x, zₜ₋₁) / q₀(zₜ₋₁)]. (The paper prints zₜ in place of zₜ₋₁; that is no lower bound.) All it
 //! needs of the transitions is that step t leaves the bridge pₜ invariant: Metropolis–Hastings and Gibbs do.
 
-use crate::approximation::Approximation;
-use crate::density::Given;
+use super::Approximation;
+use crate::density::{Density, Given};
 use crate::error::{Error, Result};
-use crate::hardware::Hardware;
 use crate::params::Group;
-use crate::scope::{Choices, Scope};
+use crate::scope::Choices;
 use crate::target::{Landscape, evaluate};
-use crate::transition::{State, StepScope, Transition};
-use mcvi_expr::{Array, Graph, Run};
+use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
+use mcvi_expr::{Array, Run};
 
 /// What an annealed chain came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,18 +30,6 @@ impl Approximation {
     /// The transition must leave its target invariant. Its parameters start from the target's curvature and are not
     /// learned; for a chain that learns them, see [`Chain::annealed`](crate::Chain::annealed).
     pub fn anneal(&self, transition: &dyn Transition, betas: &[f64], chains: usize, seed: u64) -> Result<Annealed> {
-        self.anneal_on(Hardware::default(), transition, betas, chains, seed)
-    }
-
-    /// The same, computed with this.
-    pub fn anneal_on(
-        &self,
-        hardware: Hardware,
-        transition: &dyn Transition,
-        betas: &[f64],
-        chains: usize,
-        seed: u64,
-    ) -> Result<Annealed> {
         let rising = betas.windows(2).all(|w| w[0] <= w[1]);
         if betas.is_empty() || !rising || betas[0] < 0.0 || betas[betas.len() - 1] != 1.0 {
             let why = "needs temperatures that rise from 0 or more to 1".to_owned();
@@ -54,40 +41,41 @@ impl Approximation {
         let first = Approximation { chain: self.chain.initial_alone(), ..self.clone() }.draw(chains, seed)?;
 
         let (target, dtype, d) = (self.target.as_ref(), self.target.dtype(), self.target.dim());
-        let graph = Graph::new();
-        let scope = Scope::new(&graph, chains, dtype, Choices::Sample, &self.start, &self.params)?;
-        let z = graph.state("z", Array::new([chains, d], first.z.concat())?.cast(dtype));
-        let weight = graph.state("weight", Array::zeros(dtype, chains)?);
-        let (beta, step) = (graph.input("beta", dtype, ()), graph.input("step", dtype, ()));
-        let (target_scope, q0) = (scope.child("target").group(Group::Target), scope.child("q0").group(Group::Initial));
-        let data = target.data(&target_scope);
-        let given = Given::nothing(&q0, data);
-        let log_q0 = |z| self.chain.initial.log_density(&q0, &given, z);
-        let gain = step * (evaluate(target, &target_scope, z)? - log_q0(z)?);
-        // Nothing is gained or lost where the temperature does not change, also where log p = −∞.
-        let gain = step.eq(0.0).select(0.0, gain);
-        let bend = |z, log_p| {
-            let log_q0 = log_q0(z)?;
-            Ok(log_q0 + beta * (log_p - log_q0))
-        };
-        let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(Box::new(bend)) };
-        let at = StepScope { forward: scope.child("anneal"), inverse: scope.child("anneal.r"), data };
-        let moved = transition.apply(&at, State::new(z), &landscape)?;
-        scope.finish()?;
-        let accept = moved.diagnostics.iter().find(|(name, _)| *name == "accept").map(|(_, a)| a.mean_all());
-        let mut program = graph.program().update(z, moved.state.z).update(weight, weight + gain);
-        program = hardware.program(program.seed(seed ^ 0xA22E_A1ED));
-        if let Some(accept) = accept {
-            program = program.output("accept", accept);
-        }
-        let mut program = program.compile()?;
+        let first = first.z.concat();
+        let (mut program, accepts) = self.compile(chains, Choices::Sample).program(|scope, program| {
+            let graph = scope.graph();
+            let z = graph.state("z", Array::new([chains, d], first)?.cast(dtype));
+            let weight = graph.state("weight", Array::zeros(dtype, chains)?);
+            let (beta, step) = (graph.input("beta", dtype, ()), graph.input("step", dtype, ()));
+            let (target_scope, q0) =
+                (scope.child("target").group(Group::Target), scope.child("q0").group(Group::Initial));
+            let data = target.data(&target_scope);
+            let given = Given::nothing(&q0, data);
+            let log_q0 = |z| self.chain.initial.log_density(&q0, &given, z);
+            let gain = step * (evaluate(target, &target_scope, z)? - log_q0(z)?);
+            // Nothing is gained or lost where the temperature does not change, also where log p = −∞.
+            let gain = step.eq(0.0).select(0.0, gain);
+            let bend = |z, log_p| {
+                let log_q0 = log_q0(z)?;
+                Ok(log_q0 + beta * (log_p - log_q0))
+            };
+            let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(Box::new(bend)) };
+            let at = StepScope { forward: scope.child("anneal"), inverse: scope.child("anneal.r"), data };
+            let moved = transition.apply(&at, ChainState::new(z), &landscape)?;
+            let program = program.seed(seed ^ 0xA22E_A1ED).update(z, moved.state.z).update(weight, weight + gain);
+            let accept = moved.diagnostics.iter().find(|(kind, _)| *kind == Diagnostic::Acceptance);
+            Ok(match accept {
+                Some((_, accept)) => (program.output("accept", accept.mean_all()), true),
+                None => (program, false),
+            })
+        })?;
         let n = betas.len();
         let column = |values: Vec<f64>| -> Result<Array> { Ok(Array::new(n, values)?.cast(dtype)) };
         let before = std::iter::once(&0.0).chain(betas);
         let steps = column(betas.iter().zip(before).map(|(b, before)| b - before).collect())?;
         let betas = column(betas.to_vec())?;
         let mut run = Run::steps(n).feed("beta", &betas).feed("step", &steps);
-        if accept.is_some() {
+        if accepts {
             run = run.record("accept");
         }
         let recorded = program.execute(&run)?;

@@ -6,15 +6,13 @@
 //! at the regression, the gradient of the profile is the gradient with the inverse models held fixed. Learned jointly
 //! by noisy steps, the two hold each other back.
 
-use super::settings::{Objective, Settings};
-use crate::approximation::Approximation;
-use crate::bound::lower_bound;
+use super::settings::Settings;
+use crate::approximation::{Approximation, InverseRegression};
 use crate::error::Result;
 use crate::minimise::minimise;
 use crate::params::Params;
-use crate::regression::Regression;
-use crate::scope::{Choices, Scope, is_packed, pack, unpack, write};
-use mcvi_expr::{Graph, Program, grad};
+use crate::scope::{Choices, is_packed, pack, unpack, write};
+use mcvi_expr::{Program, grad};
 use nalgebra::DVector;
 
 /// Rows of the fixed sample.
@@ -25,10 +23,10 @@ const MOST: usize = 300;
 const EVALUATIONS: usize = 80;
 
 /// Better parameters to start from, or none where the method does not apply.
-pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
-    let Approximation { target, chain, start, params } = approximation;
+pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
+    let Approximation { target, params, .. } = approximation;
     let seed = settings.seed ^ 0x9A0F_11E5;
-    let mut regression = Regression::new(approximation, ROWS, seed)?;
+    let mut regression = InverseRegression::new(approximation, ROWS, seed)?;
     // Which packed values are searched over, and in what units.
     let small = params.iter().filter(|(_, p)| is_packed(p));
     let units: Vec<Option<f64>> = small
@@ -43,19 +41,12 @@ pub(super) fn profile(approximation: &Approximation, settings: &Settings) -> Res
         return Ok(None);
     }
 
-    let graph = Graph::new();
     // Averaged over choices: drawn ones would hide how their probabilities follow from the parameters.
-    let scope = Scope::new(&graph, ROWS, target.dtype(), Choices::Average, start, params)?;
-    let estimate = lower_bound(target.as_ref(), chain, &scope)?;
-    scope.finish()?;
-    let rows = match (settings.objective, estimate.steps.last()) {
-        (Objective::LastStep, Some(last)) => *last,
-        _ => estimate.bound,
-    };
-    let loss = rows.mean_all() * -1.0;
-    let gradient = grad(loss, &[scope.packed_state()?])?[0];
-    let program = graph.program().output("loss", loss).output("gradient", gradient);
-    let mut program = settings.hardware.program(program.seed(seed)).compile()?;
+    let (mut program, ()) = approximation.program(ROWS, Choices::Average, |scope, estimate, program| {
+        let loss = estimate.of(settings.objective).mean_all() * -1.0;
+        let gradient = grad(loss, &[scope.packed_state()?])?[0];
+        Ok((program.seed(seed).output("loss", loss).output("gradient", gradient), ()))
+    })?;
 
     let origin = pack(params);
     let place = |u: &[f64]| {

@@ -1,49 +1,20 @@
-//! Where to start: the mode of the target and its curvature there.
+//! The Laplace approximation: the mode of the target and its curvature there.
 
-use crate::density::Units;
+use crate::compile::Compile;
 use crate::error::{Error, Result};
+use crate::hardware::Hardware;
+use crate::initialisation::{Initialisation, positive_inverse};
 use crate::minimise::minimise;
 use crate::params::Params;
-use crate::scope::{Choices, Scope};
+use crate::scope::Choices;
 use crate::target::{Landscape, Target};
-use mcvi_expr::{Array, DType, Graph, Program, grad};
-use nalgebra::{DMatrix, DVector, SymmetricEigen};
-
-/// A Gaussian picture of the target: a centre, and a covariance that step sizes and scales are taken from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Start {
-    /// The centre.
-    pub center: Vec<f64>,
-    /// The covariance, row by row.
-    pub covariance: Vec<f64>,
-    /// What was not as it should be, such as a mode that was not found.
-    pub warning: Option<String>,
-    /// The seed of the weights that networks start from.
-    pub seed: u64,
-}
+use mcvi_expr::{Array, DType, Program, grad};
+use nalgebra::{DMatrix, DVector};
 
 /// Most dimensions for which the whole matrix of second derivatives is taken.
 const WHOLE_HESSIAN: usize = 512;
 
-impl Start {
-    /// A centre and a standard deviation for each coordinate.
-    pub fn new(center: &[f64], sd: &[f64]) -> Result<Self> {
-        let d = center.len();
-        let ok = d > 0 && sd.len() == d && center.iter().all(|c| c.is_finite());
-        if !ok || !sd.iter().all(|s| s.is_finite() && *s > 0.0) {
-            let why = "needs a finite centre and a positive standard deviation for each coordinate".to_owned();
-            return Err(Error::Setting { what: "start", why });
-        }
-        let covariance = (0..d * d).map(|i| if i / d == i % d { sd[i / d] * sd[i / d] } else { 0.0 }).collect();
-        Ok(Start { center: center.to_vec(), covariance, warning: None, seed: 0 })
-    }
-
-    /// The standard normal: for targets that are given in sensible units and need no search.
-    pub fn standard(dim: usize) -> Self {
-        let covariance = (0..dim * dim).map(|i| f64::from(i / dim == i % dim)).collect();
-        Start { center: vec![0.0; dim], covariance, warning: None, seed: 0 }
-    }
-
+impl Initialisation {
     /// Climb to a mode from `guess` (or the origin) and take the curvature there.
     pub fn laplace(target: &dyn Target, params: &Params, guess: Option<&[f64]>) -> Result<Self> {
         let d = target.dim();
@@ -77,37 +48,8 @@ impl Start {
             (false, _) => Some("no mode was found: the log density still rises where the search stopped".to_owned()),
             (true, true) => Some("the log density is not curved downwards at the mode in every direction".to_owned()),
         };
-        Ok(Start { center, covariance: covariance.as_slice().to_vec(), warning, seed: 0 })
+        Ok(Initialisation { center, covariance: covariance.as_slice().to_vec(), warning, seed: 0 })
     }
-
-    fn matrix(&self) -> DMatrix<f64> {
-        let d = self.center.len();
-        DMatrix::from_row_slice(d, d, &self.covariance)
-    }
-
-    /// Typical values of z.
-    pub(crate) fn positions(&self) -> Units {
-        units(self.center.clone(), &self.matrix())
-    }
-
-    /// Typical values of a momentum, or of a gradient: the inverse covariance is theirs.
-    pub(crate) fn momenta(&self) -> Units {
-        let (inverse, _) = inverse(self.matrix());
-        units(vec![0.0; self.center.len()], &inverse)
-    }
-}
-
-fn units(center: Vec<f64>, covariance: &DMatrix<f64>) -> Units {
-    let d = center.len();
-    let (precision, _) = inverse(covariance.clone());
-    let scale = (0..d).map(|i| covariance[(i, i)].sqrt()).collect();
-    let conditional = (0..d).map(|i| precision[(i, i)].sqrt().recip()).collect();
-    let lower = covariance
-        .clone()
-        .cholesky()
-        .map_or_else(|| DMatrix::from_diagonal(&covariance.diagonal().map(f64::sqrt)), |factor| factor.l());
-    let factor = (0..d * d).map(|i| lower[(i / d, i % d)]).collect();
-    Units { center, scale, conditional, factor }
 }
 
 /// Newton's method from a place near the mode, where the units of the coordinates no longer matter: the mode, the
@@ -143,42 +85,6 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
     }
 }
 
-/// The inverse of a matrix that is nearly a covariance.
-fn inverse(matrix: DMatrix<f64>) -> (DMatrix<f64>, bool) {
-    let d = matrix.nrows();
-    positive_inverse(matrix, |_| Ok(None)).unwrap_or_else(|_| (DMatrix::identity(d, d), true))
-}
-
-/// The inverse of a symmetric matrix with its eigenvalues made positive, and whether they had to be. Where there is
-/// no curvature along a direction, `width` may tell how far the log density reaches there.
-fn positive_inverse(
-    matrix: DMatrix<f64>,
-    mut width: impl FnMut(DVector<f64>) -> Result<Option<f64>>,
-) -> Result<(DMatrix<f64>, bool)> {
-    let d = matrix.nrows();
-    if !matrix.iter().all(|x| x.is_finite()) {
-        return Ok((DMatrix::identity(d, d), true));
-    }
-    // Scaled to a unit diagonal, so that coordinates of very different units do not drown each other.
-    let scale = matrix.diagonal().map(|x| if x == 0.0 { 1.0 } else { x.abs().sqrt() });
-    let scaled = DMatrix::from_fn(d, d, |i, j| 0.5 * (matrix[(i, j)] + matrix[(j, i)]) / (scale[i] * scale[j]));
-    let eigen = SymmetricEigen::new(scaled);
-    let top = eigen.eigenvalues.amax();
-    let bent = eigen.eigenvalues.iter().any(|&l| l <= 1e-12 * top);
-    let v = &eigen.eigenvectors;
-    let mut variances = DVector::zeros(d);
-    for (i, l) in eigen.eigenvalues.iter().enumerate() {
-        variances[i] = if l.abs() > 1e-12 * top {
-            l.abs().recip()
-        } else {
-            let direction = DVector::from_fn(d, |j, _| v[(j, i)] / scale[j]);
-            width(direction)?.unwrap_or(1.0).powi(2)
-        };
-    }
-    let whole = v * DMatrix::from_diagonal(&variances) * v.transpose();
-    Ok((DMatrix::from_fn(d, d, |i, j| whole[(i, j)] / (scale[i] * scale[j])), bent))
-}
-
 /// Compiled log density, gradient and Hessian-vector product over some rows.
 struct Values {
     program: Program,
@@ -189,13 +95,18 @@ struct Values {
 
 impl Values {
     fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
-        let (graph, d, dtype) = (Graph::new(), target.dim(), target.dtype());
-        let scope = Scope::new(&graph, rows, dtype, Choices::Sample, &Start::standard(d), params)?;
-        let (z, v) = (graph.input("z", dtype, [rows, d]), graph.input("v", dtype, [rows, d]));
-        let at = Landscape { target, scope, bridge: None }.at(z)?;
-        let product = grad((at.gradient * v).sum_all(), &[z])?[0];
-        let program = graph.program().output("log_p", at.log_p).output("gradient", at.gradient);
-        let program = program.output("product", product).threads(1).compile()?;
+        let (d, dtype) = (target.dim(), target.dtype());
+        // A search goes from one place to the next: there is nothing to share among threads, or to send to a GPU.
+        let (initialisation, hardware) = (&Initialisation::standard(d), Hardware::with_threads(1));
+        let compile = Compile { dtype, rows, choices: Choices::Sample, initialisation, params, hardware };
+        let (program, ()) = compile.program(|scope, program| {
+            let graph = scope.graph();
+            let (z, v) = (graph.input("z", dtype, [rows, d]), graph.input("v", dtype, [rows, d]));
+            let at = Landscape { target, scope: scope.clone(), bridge: None }.at(z)?;
+            let product = grad((at.gradient * v).sum_all(), &[z])?[0];
+            let program = program.output("log_p", at.log_p).output("gradient", at.gradient);
+            Ok((program.output("product", product), ()))
+        })?;
         Ok(Values { program, rows, d, dtype })
     }
 

@@ -1,6 +1,7 @@
 //! Means, standard deviations and quantiles of weighted draws.
 
-use crate::diagnostics::psis;
+use super::psis;
+use std::fmt;
 
 /// Weights of draws that sum to one.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,23 @@ impl Weights {
 }
 
 impl Weights {
+    /// Draws of equal weight: for each, the number of the draw to take. Systematic resampling; the seed sets its offset.
+    pub fn resample(&self, seed: u64) -> Vec<usize> {
+        let Weights(weights) = self;
+        let (n, total) = (weights.len(), weights.iter().sum::<f64>());
+        let offset = (seed as f64 * 0.618_033_988_749_895).fract();
+        let (mut picked, mut reached, mut i) = (Vec::with_capacity(n), weights.first().copied().unwrap_or(0.0), 0);
+        for k in 0..n {
+            let at = (k as f64 + offset) / n as f64 * total;
+            while reached < at && i + 1 < n {
+                i += 1;
+                reached += weights[i];
+            }
+            picked.push(i);
+        }
+        picked
+    }
+
     /// The weight of the values below a number.
     pub fn below(&self, values: &[f64], number: f64) -> f64 {
         values.iter().zip(&self.0).filter(|(x, _)| **x < number).map(|(_, w)| w).sum()
@@ -68,4 +86,31 @@ pub fn summarise(values: &[f64], weights: &Weights) -> Summary {
         }
     };
     Summary { mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
+}
+
+/// Marginals by name, as a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SummaryTable(pub Vec<(String, Summary)>);
+
+impl fmt::Display for SummaryTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.0.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(4).max(4);
+        write!(f, "{:<width$}  {:>10} {:>10} {:>10} {:>10} {:>10}", "", "mean", "sd", "5 %", "50 %", "95 %")?;
+        for (name, s) in &self.0 {
+            let cells = [s.mean, s.sd, s.q05, s.q50, s.q95].map(|x| format!("{:>10}", short(x)));
+            write!(f, "\n{name:<width$}  {}", cells.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number in about four digits.
+fn short(x: f64) -> String {
+    let text = match x.abs() {
+        size if size != 0.0 && !(1e-3..1e6).contains(&size) => format!("{x:.3e}"),
+        size if size >= 1000.0 => format!("{x:.1}"),
+        size if size >= 10.0 => format!("{x:.2}"),
+        _ => format!("{x:.4}"),
+    };
+    text.replace('-', "−")
 }

@@ -3,20 +3,23 @@
 //! A chain is a description. The same description is built once to learn its parameters' names and starting values,
 //! again with few rows to be trained, and again with many to be drawn from. A [`Scope`] carries what differs.
 
-use crate::density::Units;
+mod columns;
+mod initial;
+mod packing;
+
+pub(crate) use columns::one_number;
+pub use initial::Initial;
+pub(crate) use packing::{PACKED, is_packed, pack, unpack, write};
+
 use crate::error::{Error, Result};
+use crate::initialisation::Initialisation;
 use crate::params::{Group, Param, Params};
-use crate::start::Start;
-use mcvi_expr::{Array, DType, Expr, Graph, Program, Shape};
+use crate::units::Units;
+use mcvi_expr::{Array, DType, Expr, Graph, Shape};
+use packing::place;
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// Parameters of fewer elements than this share one state, so that the optimiser treats them in one go.
-const SMALL: usize = 4096;
-
-/// The name of the state that holds the small parameters.
-pub(crate) const PACKED: &str = "params";
 
 /// How discrete choices (accept or reject, which iterate) enter the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,27 +28,6 @@ pub enum Choices {
     Average,
     /// Draw one: what draws and their weights need, and an unbiased estimate of the same bound.
     Sample,
-}
-
-/// Starting value of a parameter, and the size of a change in it that matters.
-pub struct Initial {
-    /// The values, in row-major order.
-    pub values: Vec<f64>,
-    /// One scale for each value.
-    pub scale: Vec<f64>,
-}
-
-impl Initial {
-    /// Values whose changes matter at the scale of one.
-    pub fn new(values: Vec<f64>) -> Self {
-        let scale = vec![1.0; values.len()];
-        Initial { values, scale }
-    }
-
-    /// With another scale for each value.
-    pub fn scaled(values: Vec<f64>, scale: Vec<f64>) -> Self {
-        Initial { values, scale }
-    }
 }
 
 /// Values and the features they are to be predicted from, met where a linear-Gaussian inverse model was evaluated.
@@ -91,7 +73,7 @@ impl<'g> Scope<'g> {
         rows: usize,
         dtype: DType,
         choices: Choices,
-        start: &Start,
+        start: &Initialisation,
         params: &Params,
     ) -> Result<Self> {
         let (packed, exprs) = place(graph, params)?;
@@ -210,35 +192,8 @@ impl<'g> Scope<'g> {
     /// number. They depend on the name and on the seed of the start, and are the same on every machine.
     pub fn weights(&self, name: &str, count: usize, inputs: usize, gain: f64) -> Initial {
         let spread = gain / (inputs.max(1) as f64).sqrt();
-        let numbers = spread_numbers(count, &self.child(name).path, self.build.seed);
+        let numbers = initial::spread_numbers(count, &self.child(name).path, self.build.seed);
         Initial::new(numbers.map(|u| u * spread).collect())
-    }
-
-    /// Columns multiplied by one number each.
-    pub(crate) fn multiplied(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
-        match one_number(by) {
-            Some(1.0) => e,
-            Some(x) => e * x,
-            None => e * self.vector(by),
-        }
-    }
-
-    /// Columns divided by one number each.
-    pub(crate) fn divided(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
-        match one_number(by) {
-            Some(1.0) => e,
-            Some(x) => e / x,
-            None => e / self.vector(by),
-        }
-    }
-
-    /// Columns with one number added to each.
-    pub(crate) fn shifted(&self, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
-        match one_number(by) {
-            Some(0.0) => e,
-            Some(x) => e + x,
-            None => e + self.vector(by),
-        }
     }
 
     /// Independent standard normal draws.
@@ -300,90 +255,4 @@ impl<'g> Scope<'g> {
     pub(crate) fn observations(&self) -> Ref<'_, Vec<Observation<'g>>> {
         self.build.observations.borrow()
     }
-}
-
-/// The number all of these are, where they are one.
-pub(crate) fn one_number(numbers: &[f64]) -> Option<f64> {
-    numbers.first().copied().filter(|first| numbers.iter().all(|x| x == first))
-}
-
-/// Numbers of unit variance, the same on every machine: a network needs units that differ, not randomness.
-fn spread_numbers(n: usize, path: &str, seed: u64) -> impl Iterator<Item = f64> + use<> {
-    // FNV-1a over the name, so that layers of one size differ.
-    let name = path.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3));
-    let mut state = name ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (0..n).map(move |_| {
-        // SplitMix64, and a uniform of variance one.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^= x >> 31;
-        ((x >> 11) as f64 / (1u64 << 53) as f64 - 0.5) * 12f64.sqrt()
-    })
-}
-
-/// Whether a parameter shares the packed state.
-pub(crate) fn is_packed(param: &Param) -> bool {
-    param.learned && param.value.shape().size() < SMALL
-}
-
-/// The values of all small learned parameters, one after the other.
-pub(crate) fn pack(params: &Params) -> Vec<f64> {
-    params.iter().filter(|(_, p)| is_packed(p)).flat_map(|(_, p)| p.value.to_f64()).collect()
-}
-
-/// Put values packed by [`pack`] back.
-pub(crate) fn unpack(params: &mut Params, packed: &[f64]) -> Result<()> {
-    let small: Vec<(String, Array)> =
-        params.iter().filter(|(_, p)| is_packed(p)).map(|(n, p)| (n.to_owned(), p.value.clone())).collect();
-    let mut rest = packed;
-    for (name, old) in small {
-        let (values, after) = rest.split_at(old.shape().size().min(rest.len()));
-        rest = after;
-        params.set(&name, Array::new(old.shape().clone(), values.to_vec())?.cast(old.dtype()))?;
-    }
-    Ok(())
-}
-
-/// Give a program the learned parameters' values.
-pub(crate) fn write(program: &mut Program, params: &Params) -> Result<()> {
-    let packed = pack(params);
-    let small = params.iter().find(|(_, p)| is_packed(p));
-    if let Some((_, first)) = small {
-        program.write(PACKED, &Array::new(packed.len(), packed)?.cast(first.value.dtype()))?;
-    }
-    for (name, param) in params.iter().filter(|(_, p)| p.learned && !is_packed(p)) {
-        program.write(name, &param.value)?;
-    }
-    Ok(())
-}
-
-/// The packed state, and every parameter's expression.
-type Placed<'g> = (Option<Expr<'g>>, HashMap<String, Expr<'g>>);
-
-/// An expression for every parameter: part of the packed state, a state of its own, or a constant.
-fn place<'g>(graph: &'g Graph, params: &Params) -> Result<Placed<'g>> {
-    let packed = pack(params);
-    let dtype = params.iter().next().map_or(DType::F64, |(_, p)| p.value.dtype());
-    let state = match packed.len() {
-        0 => None,
-        n => Some(graph.state(PACKED, Array::new(n, packed)?.cast(dtype))),
-    };
-    let mut at = 0;
-    let mut exprs = HashMap::new();
-    for (name, param) in params.iter() {
-        let shape = param.value.shape().clone();
-        let expr = match state {
-            Some(state) if is_packed(param) => {
-                at += shape.size();
-                // Opaque, so that the gradient is not lost where a chain takes the parameter apart.
-                state.slice(0, at - shape.size()..at).reshape(shape).opaque()
-            }
-            _ if param.learned => graph.state(name, param.value.clone()),
-            _ => graph.literal(param.value.clone()),
-        };
-        exprs.insert(name.to_owned(), expr);
-    }
-    Ok((state, exprs))
 }

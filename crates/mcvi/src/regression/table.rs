@@ -1,6 +1,7 @@
 //! A CSV file with a header, read whole: every row as long as the header, every cell with the line it stands in.
 
-use super::{Mistake, nearest};
+use super::{mistake, nearest};
+use crate::error::Error;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -24,9 +25,9 @@ pub(super) struct Table {
 
 impl Table {
     /// Read a file; it must have a header and at least two rows.
-    pub fn read(path: &Path) -> Result<Self, Mistake> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
-        let bad = |what: String| Err(Mistake(format!("{file}{what}")));
+        let bad = |what: String| Err(mistake(format!("{file}{what}")));
         if path.is_dir() {
             return bad(": is a folder; give a CSV file".to_owned());
         }
@@ -89,19 +90,19 @@ impl Table {
     }
 
     /// Something wrong with the file.
-    pub fn mistake(&self, what: impl std::fmt::Display) -> Mistake {
-        Mistake(format!("{}: {what}", self.file))
+    pub fn mistake(&self, what: impl std::fmt::Display) -> Error {
+        mistake(format!("{}: {what}", self.file))
     }
 
     /// Something wrong with a cell.
-    pub fn at(&self, row: usize, column: usize, what: &str) -> Mistake {
+    pub fn at(&self, row: usize, column: usize, what: &str) -> Error {
         let cell = shown(self.rows[row].get(column).unwrap_or_default());
         let (line, name) = (self.line(row), &self.columns[column]);
-        Mistake(format!("{}, line {line}, column `{name}`: `{cell}` {what}", self.file))
+        mistake(format!("{}, line {line}, column `{name}`: `{cell}` {what}", self.file))
     }
 
     /// The column of this name.
-    pub fn find(&self, name: &str) -> Result<usize, Mistake> {
+    pub fn find(&self, name: &str) -> Result<usize, Error> {
         let name = name.trim();
         if let Some(column) = self.columns.iter().position(|c| c == name) {
             return Ok(column);
@@ -123,7 +124,7 @@ impl Table {
     }
 
     /// An error that says where values are missing.
-    pub fn refuse_missing(&self) -> Result<(), Mistake> {
+    pub fn refuse_missing(&self) -> Result<(), Error> {
         let mut missing = vec![];
         for (row, record) in self.rows.iter().enumerate() {
             let gaps = record.iter().enumerate().filter(|(_, cell)| is_missing(cell));
@@ -145,8 +146,8 @@ impl Table {
 }
 
 /// The names of columns, if they can be told apart.
-fn header(file: &str, line: usize, record: &StringRecord) -> Result<Vec<String>, Mistake> {
-    let bad = |what: String| Err(Mistake(format!("{file}, line {line}: {what}")));
+fn header(file: &str, line: usize, record: &StringRecord) -> Result<Vec<String>, Error> {
+    let bad = |what: String| Err(mistake(format!("{file}, line {line}: {what}")));
     if let (1, Some(only)) = (record.len(), record.get(0))
         && let Some(separator) = [(';', "semicolons"), ('\t', "tabs")].iter().find(|s| only.contains(s.0))
     {

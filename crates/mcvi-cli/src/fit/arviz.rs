@@ -1,0 +1,70 @@
+//! A fit as the groups of arrays that ArviZ expects.
+
+use super::result::Outcome;
+use crate::store::zarr::{Group, Values, Variable};
+use anyhow::Result;
+use mcvi::model::Quantity;
+use serde_json::{Map, Value, json};
+
+/// Prior draws kept beside the posterior's.
+const PRIOR: usize = 1000;
+
+/// A variable with a chain, its draws and its own dimensions.
+fn variable(q: &Quantity, name: &str, picked: Option<&[usize]>) -> Variable {
+    let size = q.size().max(1);
+    let count = picked.map_or(q.values.len() / size, <[usize]>::len);
+    let values = match picked {
+        None => q.values.clone(),
+        Some(picked) => picked.iter().flat_map(|&i| q.values[i * size..(i + 1) * size].iter().copied()).collect(),
+    };
+    let mut dims = vec![("chain".to_owned(), 1), ("draw".to_owned(), count)];
+    dims.extend(q.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", q.name), *n)));
+    Variable { name: name.to_owned(), dims, values: Values::F64(values) }
+}
+
+/// The groups ArviZ expects. Where reweighting is sound, posterior draws are resampled by their smoothed weights, so
+/// that whatever is computed from the store is about the posterior.
+pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
+    let (model, draws, q) = (&outcome.posterior.model, &outcome.posterior.draws, &outcome.written);
+    let picked = outcome.posterior.resampled(outcome.count, seed);
+    let picked = picked.as_deref();
+    let attributes: Map<String, Value> = [
+        ("inference_library", json!("mcvi")),
+        ("inference_library_version", json!(env!("CARGO_PKG_VERSION"))),
+        ("draws", json!(if picked.is_some() { "resampled by smoothed importance weights" } else { "raw" })),
+        ("verdict", json!(outcome.posterior.verdict.kind.word())),
+    ]
+    .into_iter()
+    .map(|(k, v)| (k.to_owned(), v))
+    .collect();
+    let group = |name: &str, variables: Vec<Variable>| Group {
+        name: name.to_owned(),
+        attributes: attributes.clone(),
+        variables,
+    };
+    let all = |list: &[Quantity], picked: Option<&[usize]>| -> Vec<Variable> {
+        list.iter().map(|q| variable(q, &q.name, picked)).collect()
+    };
+    let posterior = [all(&q.parameters, picked), all(&q.generated, picked)].concat();
+    let stat = |name: &str, values: &[f64]| {
+        let q = Quantity { name: name.to_owned(), shape: vec![], values: values[..outcome.count].to_vec() };
+        variable(&q, name, picked)
+    };
+    let log_q: Vec<f64> = draws.log_p.iter().zip(&draws.log_weights).map(|(p, w)| p - w).collect();
+    let stats = vec![stat("lp", &draws.log_p), stat("log_q", &log_q), stat("log_weight", &draws.log_weights)];
+    let mut groups = vec![group("posterior", posterior), group("sample_stats", stats)];
+    if !q.log_likelihood.is_empty() {
+        groups.push(group("log_likelihood", all(&q.log_likelihood, picked)));
+        groups.push(group("posterior_predictive", all(&q.predictive, picked)));
+        let observed = model.observations()?.into_iter().map(|o| Variable {
+            name: o.name.clone(),
+            dims: o.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", o.name), *n)).collect(),
+            values: Values::F64(o.values),
+        });
+        groups.push(group("observed_data", observed.collect()));
+    }
+    if let Some(prior) = model.prior(PRIOR, seed)? {
+        groups.push(group("prior", all(&prior.parameters, None)));
+    }
+    Ok(groups)
+}

@@ -1,0 +1,53 @@
+//! Where models come from: posteriors that come with mcvi, and regressions over a user's file. Everything else in the
+//! command knows a model only as a [`BayesianModel`].
+
+use crate::mistake::Mistake;
+use anyhow::Result;
+use mcvi::regression::{self, Family, nearest};
+use mcvi::{BayesianModel, Source, posteriors};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A model by name, with a file and a column where it is a regression.
+pub fn open(name: &str, data: Option<&Path>, target: Option<&str>) -> Result<Arc<dyn BayesianModel>> {
+    if let Some(built_in) = posteriors::ALL.iter().find(|b| b.name == name) {
+        if data.is_some() || target.is_some() {
+            let why = format!("{name} comes with its own data; --data and --target are for regressions");
+            return Err(Mistake(why).into());
+        }
+        return Ok(Arc::new(built_in.model()?));
+    }
+    let families = || Family::ALL.iter().map(|(family, _)| *family);
+    let Some(family) = families().find(|family| family.name() == name) else {
+        let known = posteriors::ALL.iter().map(|b| b.name).chain(families().map(Family::name));
+        let hint = nearest(name, known).map_or_else(|| ";".to_owned(), |n| format!("; did you mean {n}?"));
+        return Err(Mistake(format!("there is no model `{name}`{hint} `mcvi list` shows what there is")).into());
+    };
+    let (Some(data), Some(target)) = (data, target) else {
+        let why = format!("{name} needs data: mcvi fit {name} --data FILE.csv --target COLUMN");
+        return Err(Mistake(why).into());
+    };
+    Ok(Arc::new(regression::load(family, data, target)?))
+}
+
+/// The model that a saved run is a fit of.
+pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
+    match source.kind.as_str() {
+        posteriors::KIND => Ok(Arc::new(posteriors::reopen(source)?)),
+        regression::KIND => Ok(Arc::new(regression::reopen(source)?)),
+        other => Err(Mistake(format!("models of the kind `{other}` cannot be opened by this version of mcvi")).into()),
+    }
+}
+
+/// What there is to fit, for people.
+pub fn list() -> String {
+    let mut text = "Posteriors that come with mcvi (mcvi fit NAME):\n\n".to_owned();
+    for b in &posteriors::ALL {
+        text += &format!("  {:<18}{}\n", b.name, b.about);
+    }
+    text += "\nRegressions over a CSV file (mcvi fit NAME --data FILE.csv --target COLUMN):\n\n";
+    for (family, about) in Family::ALL {
+        text += &format!("  {:<18}{about}\n", family.name());
+    }
+    text.trim_end().to_owned()
+}

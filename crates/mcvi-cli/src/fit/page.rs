@@ -1,0 +1,128 @@
+//! The report of a fit.
+
+use super::result::{Outcome, advice};
+use crate::number::{fixed, with_error};
+use crate::report::{self, Page, ParameterRow, Section};
+use anyhow::Result;
+use mcvi::diagnostics::RELIABLE_K;
+use mcvi::infer::Mode;
+use mcvi::model::Quantity;
+use mcvi::{BayesianModel, Hardware};
+
+/// A mode in words: where it is in the model's own parameters, its bound, its share.
+fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
+    let center = std::slice::from_ref(&mode.initialisation.center);
+    let there = model.quantities(center, None, Hardware::with_threads(1))?;
+    let elements = there.parameters.iter().flat_map(|q| q.names().into_iter().zip(q.values.clone()));
+    let mut place: Vec<String> = elements.map(|(name, x)| format!("{name} = {}", fixed(x, 2))).collect();
+    if place.len() > 4 {
+        place.splice(4.., ["…".to_owned()]);
+    }
+    let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| format!("; bound {}", with_error(j.bound, 4)));
+    Ok(format!(
+        "{}{bound}; {:.1} % of the mass; found from {} starts",
+        place.join(", "),
+        100.0 * mode.share,
+        mode.starts
+    ))
+}
+
+/// The page of the report.
+pub fn page(outcome: &Outcome) -> Result<Page> {
+    let (p, j) = (&outcome.posterior, &outcome.posterior.diagnostics);
+    let about = p.model.about();
+    let mut facts = vec![
+        ("Lower bound on log p(x)".to_owned(), with_error(j.bound, 4)),
+        ("log p(x) by importance weights".to_owned(), outcome.evidence()),
+        ("Pareto k̂".to_owned(), format!("{:.2}", j.pareto_k)),
+        ("Effective share of draws".to_owned(), format!("{:.1} %", 100.0 * p.effective_share())),
+        ("R² of paths".to_owned(), format!("{:.3}", j.r2_path)),
+        ("Divergent trajectories".to_owned(), format!("{} of {}", j.diverged, p.draws.z.len())),
+        ("Chain".to_owned(), p.approximation.chain().to_string()),
+        ("Iterations, seconds".to_owned(), format!("{}, {:.1}", p.iterations, outcome.seconds)),
+        ("Summaries".to_owned(), if p.is_reweightable() { "reweighted (Pareto-smoothed)" } else { "raw" }.to_owned()),
+    ];
+    if p.modes.len() > 1 {
+        for (i, mode) in p.modes.iter().enumerate() {
+            facts.push((format!("Mode {} of {}", i + 1, p.modes.len()), describe(mode, p.model.as_ref())?));
+        }
+    }
+    facts.extend(about.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
+    let parameters = outcome
+        .summaries
+        .0
+        .iter()
+        .map(|(name, s)| ParameterRow {
+            name: name.clone(),
+            mean: s.mean,
+            sd: s.sd,
+            q05: s.q05,
+            q50: s.q50,
+            q95: s.q95,
+        })
+        .collect();
+    let columns: Vec<(String, Vec<f64>)> = outcome.written.parameters.iter().flat_map(Quantity::columns).collect();
+    let section = |title: &str, text: &str, figure: crate::plot::Figure| Section {
+        title: title.to_owned(),
+        text: text.to_owned(),
+        figure: Some(figure.to_svg()),
+        table: None,
+    };
+    let trace: Vec<(f64, f64, f64)> = p
+        .attempts
+        .get(p.kept)
+        .map_or(vec![], |a| a.report.trace.iter().map(|l| (l.iteration as f64, l.bound, l.se)).collect());
+    let pair = |m: &mcvi::diagnostics::Mean| (m.value, m.se);
+    let steps: Vec<(f64, f64)> = j.steps.iter().map(pair).collect();
+    let mut sections = vec![
+        section(
+            "The bound while it was learned",
+            "Each point is the mean of 50 iterations; it should have levelled out.",
+            report::figures::bound_trace(&trace),
+        ),
+        section(
+            "Marginals",
+            "Draws of the first parameters, as they are, before any reweighting.",
+            report::figures::marginals(&columns),
+        ),
+    ];
+    if columns.len() > 1 {
+        sections.push(section("Pairs", "Draws of pairs of parameters.", report::figures::pairs(&columns)));
+    }
+    if let Some(q) = outcome.written.predictive.first() {
+        let observed = p.model.observations()?.into_iter().find(|o| o.name == q.name);
+        if let Some(observed) = observed {
+            let replicates: Vec<Vec<f64>> = q.values.chunks(q.size()).take(50).map(<[f64]>::to_vec).collect();
+            sections.push(section(
+                "Predictive check",
+                "Observations beside new ones drawn from the fitted model: they should look alike.",
+                report::figures::predictive_check(&observed.values, &replicates),
+            ));
+        }
+    }
+    sections.push(section(
+        "What each step adds",
+        "The bound before the first step, and E log α of each step on top of it.",
+        report::figures::contributions(pair(&mcvi::diagnostics::mean(&p.draws.first)), &steps),
+    ));
+    sections.push(section(
+        "Weights",
+        &format!(
+            "Log weights of the draws. A heavy upper tail (k̂ above {RELIABLE_K}) means that some regions are missed."
+        ),
+        report::figures::weights(&p.draws.log_weights[..outcome.count], j.pareto_k),
+    ));
+    Ok(Page {
+        title: format!("{}: {}", about.name, about.description),
+        verdict: Some(report::Verdict {
+            kind: p.verdict.kind,
+            headline: outcome.headline().to_owned(),
+            reasons: p.verdict.reasons.clone(),
+            next: p.verdict.advice.iter().copied().map(advice).collect(),
+        }),
+        facts,
+        parameters,
+        sections,
+        footer: format!("mcvi {}", env!("CARGO_PKG_VERSION")),
+    })
+}

@@ -1,0 +1,322 @@
+//! A posterior with names: what inference, reports, stores and commands need to know of a model, and nothing else.
+
+use crate::error::{Error, Result};
+use crate::hardware::Hardware;
+use crate::laplace::log_density;
+use crate::model::{Model, Quantities, Quantity};
+use crate::scope::Scope;
+use crate::target::{Conditional, FromFn, Target};
+use mcvi_expr::{DType, Expr};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// A target whose coordinates stand for named parameters, perhaps constrained ones.
+///
+/// Every method has a default that suits a target without names: one parameter `z`, and nothing else known. So a target
+/// of your own takes one line, `impl BayesianModel for Mine {}`, and whatever it knows beyond that is one method each.
+pub trait BayesianModel: Target {
+    /// What it is called, and what is to be known when reading its results.
+    fn about(&self) -> About {
+        About::default()
+    }
+
+    /// The parameters, in the order of the free coordinates.
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![Parameter::new("z", vec![self.dim()], self.dim())]
+    }
+
+    /// The name of each element of each parameter, as Stan has them: `theta[1]`, `L[1,2]`.
+    fn names(&self) -> Vec<String> {
+        self.parameters().iter().flat_map(Parameter::names).collect()
+    }
+
+    /// The parameters, constrained, and generated quantities of draws z of the free coordinates. With a seed also the log
+    /// likelihood of each observation, and replicated observations.
+    fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, _hardware: Hardware) -> Result<Quantities> {
+        let _ = seed;
+        let z = Quantity { name: "z".to_owned(), shape: vec![self.dim()], values: z.concat() };
+        Ok(Quantities { parameters: vec![z], ..Quantities::default() })
+    }
+
+    /// The observations.
+    fn observations(&self) -> Result<Vec<Quantity>> {
+        Ok(vec![])
+    }
+
+    /// Draws of the parameters from the prior, and of observations given them, where there is a proper prior.
+    fn prior(&self, _count: usize, _seed: u64) -> Result<Option<Quantities>> {
+        Ok(None)
+    }
+
+    /// The same model of other observations, of as many values each: for simulated data.
+    fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
+        Err(Error::Target { why: "it cannot be given other observations".to_owned() })
+    }
+
+    /// What a saved run needs to find the model and its data again; none where it lives in a program alone.
+    fn source(&self) -> Option<Source> {
+        None
+    }
+
+    /// A digest of all data behind the model.
+    fn data_digest(&self) -> Result<String> {
+        let mut digest = DataDigest::default();
+        for o in self.observations()? {
+            digest.add(&o.name, &o.values);
+        }
+        Ok(digest.finish())
+    }
+}
+
+/// What a model is called, and what is to be known when reading its results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// Remarks on the data and the priors.
+    pub notes: Vec<String>,
+    /// log p(x), where it is known.
+    pub log_evidence: Option<f64>,
+}
+
+/// A parameter of a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// The shape of its value, constrained: empty for a number.
+    pub shape: Vec<usize>,
+    /// How many free coordinates stand for it.
+    pub free: usize,
+    /// Labels of the coordinates along each axis of the shape; empty where they are numbered.
+    pub labels: Vec<Vec<String>>,
+}
+
+impl Parameter {
+    /// A parameter whose elements are numbered.
+    pub fn new(name: &str, shape: Vec<usize>, free: usize) -> Self {
+        Parameter { name: name.to_owned(), shape, free, labels: vec![] }
+    }
+
+    /// With labels along each axis.
+    pub fn labelled(self, labels: Vec<Vec<String>>) -> Self {
+        Parameter { labels, ..self }
+    }
+
+    /// The name of each element.
+    pub fn names(&self) -> Vec<String> {
+        Quantity { name: self.name.clone(), shape: self.shape.clone(), values: vec![] }.names()
+    }
+}
+
+/// Where a model comes from: who can open it, and what they need for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Who can open it: `built-in`, `regression`.
+    pub kind: String,
+    /// What they need: a name, files, settings.
+    #[serde(flatten)]
+    pub settings: serde_json::Map<String, Value>,
+}
+
+impl Source {
+    /// From what is needed, as a JSON object.
+    pub fn new(kind: &str, settings: Value) -> Self {
+        let settings = if let Value::Object(map) = settings { map } else { serde_json::Map::new() };
+        Source { kind: kind.to_owned(), settings }
+    }
+}
+
+/// A digest of named numbers.
+#[derive(Default)]
+pub struct DataDigest(Sha256);
+
+impl DataDigest {
+    /// Take in numbers under a name.
+    pub fn add(&mut self, name: &str, values: &[f64]) {
+        self.0.update(name);
+        self.0.update([0]);
+        self.0.update(values.len().to_le_bytes());
+        values.iter().for_each(|x| self.0.update(x.to_le_bytes()));
+    }
+
+    /// The digest, in hexadecimal digits.
+    pub fn finish(self) -> String {
+        self.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+/// How far, relatively, two computations of the same number may differ: other processors round differently.
+const ROUNDING: f64 = 1e-9;
+
+/// What tells a model and its data from others. It is saved with a run, and checked by everyone who opens the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The name of each element of each parameter.
+    names: Vec<String>,
+    /// A digest of the data.
+    data: String,
+    /// The log density at a few places, as text: it need not be finite.
+    log_density: Vec<String>,
+}
+
+impl Fingerprint {
+    /// Of a model.
+    pub fn of(model: &dyn BayesianModel) -> Result<Self> {
+        // No two coordinates alike, so that swapped ones show.
+        let place =
+            |scale: f64| (0..model.dim()).map(|i| scale * (0.1 + (0.618_034 * (i + 1) as f64).fract())).collect();
+        let places: Vec<Vec<f64>> = [0.01, -0.1, 0.3].map(place).to_vec();
+        let log_density = log_density(model, &places)?.iter().map(f64::to_string).collect();
+        Ok(Fingerprint { names: model.names(), data: model.data_digest()?, log_density })
+    }
+
+    /// What differs in a model as it is now; none where it is the same.
+    pub fn difference(&self, model: &dyn BayesianModel) -> Result<Option<String>> {
+        let now = Fingerprint::of(model)?;
+        if self.names != now.names {
+            let show = |names: &[String]| names.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
+            return Ok(Some(format!("its parameters were {}, now they are {}", show(&self.names), show(&now.names))));
+        }
+        if self.data != now.data {
+            return Ok(Some("its data have changed".to_owned()));
+        }
+        let same = |was: &String, is: &String| match (was.parse::<f64>(), is.parse::<f64>()) {
+            (Ok(was), Ok(is)) => {
+                was == is || (was - is).abs() <= ROUNDING * was.abs().max(1.0) || (was.is_nan() && is.is_nan())
+            }
+            _ => false,
+        };
+        let all = self.log_density.len() == now.log_density.len();
+        let same = all && self.log_density.iter().zip(&now.log_density).all(|(was, is)| same(was, is));
+        Ok((!same).then(|| "its log density has changed: the data or the model are not the same".to_owned()))
+    }
+}
+
+impl<F> BayesianModel for FromFn<F> where F: for<'g> Fn(&Scope<'g>, Expr<'g>) -> Expr<'g> + Send + Sync {}
+
+impl<T: Target + ?Sized> Target for Arc<T> {
+    fn dim(&self) -> usize {
+        (**self).dim()
+    }
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        (**self).log_density(scope, z)
+    }
+    fn log_likelihood<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Option<Expr<'g>> {
+        (**self).log_likelihood(scope, z)
+    }
+    fn conditional<'g>(&self, scope: &Scope<'g>, z: Expr<'g>, coordinate: usize) -> Option<Conditional<'g>> {
+        (**self).conditional(scope, z, coordinate)
+    }
+    fn data<'g>(&self, scope: &Scope<'g>) -> Option<Expr<'g>> {
+        (**self).data(scope)
+    }
+    fn is_subsampled(&self) -> bool {
+        (**self).is_subsampled()
+    }
+    fn dtype(&self) -> DType {
+        (**self).dtype()
+    }
+}
+
+impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
+    fn about(&self) -> About {
+        (**self).about()
+    }
+    fn parameters(&self) -> Vec<Parameter> {
+        (**self).parameters()
+    }
+    fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
+        (**self).quantities(z, seed, hardware)
+    }
+    fn observations(&self) -> Result<Vec<Quantity>> {
+        (**self).observations()
+    }
+    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        (**self).prior(count, seed)
+    }
+    fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
+        (**self).observing(observations)
+    }
+    fn source(&self) -> Option<Source> {
+        (**self).source()
+    }
+    fn data_digest(&self) -> Result<String> {
+        (**self).data_digest()
+    }
+}
+
+impl BayesianModel for Model {
+    fn parameters(&self) -> Vec<Parameter> {
+        Model::parameters(self).iter().map(|p| Parameter::new(&p.name, p.shape(), p.constraint.free(p.size))).collect()
+    }
+    fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
+        self.follow(z, seed, hardware)
+    }
+    fn observations(&self) -> Result<Vec<Quantity>> {
+        Model::observations(self)
+    }
+    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        Model::prior(self, count, seed)
+    }
+    fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
+        Ok(Arc::new(Model::observing(self, observations)?))
+    }
+}
+
+/// A model with a description: where it comes from, and what to know of its results.
+#[derive(Clone)]
+pub struct DescribedModel {
+    /// The model.
+    pub model: Model,
+    /// What it is called, and remarks.
+    pub about: About,
+    /// Where it can be found again.
+    pub source: Source,
+    /// A digest of data that the model holds beside its observations.
+    pub data_digest: Option<String>,
+}
+
+impl Target for DescribedModel {
+    fn dim(&self) -> usize {
+        self.model.dim()
+    }
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        self.model.log_density(scope, z)
+    }
+    fn is_subsampled(&self) -> bool {
+        self.model.is_subsampled()
+    }
+}
+
+impl BayesianModel for DescribedModel {
+    fn about(&self) -> About {
+        self.about.clone()
+    }
+    fn parameters(&self) -> Vec<Parameter> {
+        BayesianModel::parameters(&self.model)
+    }
+    fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
+        BayesianModel::quantities(&self.model, z, seed, hardware)
+    }
+    fn observations(&self) -> Result<Vec<Quantity>> {
+        self.model.observations()
+    }
+    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        self.model.prior(count, seed)
+    }
+    fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
+        BayesianModel::observing(&self.model, observations)
+    }
+    fn source(&self) -> Option<Source> {
+        Some(self.source.clone())
+    }
+    fn data_digest(&self) -> Result<String> {
+        self.data_digest.clone().map_or_else(|| self.model.data_digest(), Ok)
+    }
+}

@@ -1,0 +1,180 @@
+//! One iteration of Algorithm 2 as a program: noise, bound, gradient, clipping, optimiser, average.
+
+use super::optimiser::{Optimiser, Rates};
+use super::settings::Settings;
+use crate::approximation::Approximation;
+use crate::bound::{Estimate, Objective};
+use crate::error::{Error, Result};
+use crate::params::{Group, Param};
+use crate::scope::{Choices, PACKED, Scope, is_packed, one_number};
+use mcvi_expr::{Array, Expr, Program, ProgramBuilder, grad};
+
+/// Inputs of every iteration.
+pub(super) const RATE: &str = "fit.rate";
+pub(super) const SECOND: &str = "fit.second";
+pub(super) const DECAY: &str = "fit.decay";
+pub(super) const WEIGHT: &str = "fit.weight";
+/// The input that weighs the KL divergence from the prior in [`Objective::KlWeighted`].
+pub const KL_WEIGHT: &str = "fit.kl_weight";
+
+/// Keeps a quotient finite where the gradient is zero, in either precision.
+const TINY: f64 = 1e-30;
+
+/// A compiled iteration, and what has to be known to run it.
+pub(super) struct Iteration {
+    pub program: Program,
+    /// Names of the states that hold learned parameters.
+    pub leaves: Vec<String>,
+    /// Whether the optimiser's second factor is fed.
+    pub feeds_second: bool,
+    /// Whether weights decay.
+    pub decays: bool,
+}
+
+/// A state to be learned with its gradient, scale, relative rate, and whether it decays (1) or not (0).
+struct Leaf<'g> {
+    name: String,
+    state: Expr<'g>,
+    gradient: Expr<'g>,
+    scale: Vec<f64>,
+    rate: Vec<f64>,
+    decays: Vec<f64>,
+}
+
+impl Iteration {
+    /// With `skip_non_finite`, draws whose bound is not finite are left out of the gradient; otherwise one of them makes
+    /// it count as zero.
+    pub fn compile(approximation: &Approximation, settings: &Settings, skip_non_finite: bool) -> Result<Self> {
+        let decays = |leaves: &[Leaf<'_>]| {
+            settings.weight_decay > 0.0 && leaves.iter().any(|l| l.decays.iter().any(|d| *d > 0.0))
+        };
+        let (program, (leaves, decays)) =
+            approximation.program(settings.draws, Choices::Average, |scope, estimate, program| {
+                let rows = objective(approximation, settings.objective, scope, &estimate)?;
+                // A draw that diverged has no direction to give; it is counted instead.
+                let finite = rows.abs().lt(f64::INFINITY);
+                let mean = |e| finite.select(e, 0.0).sum_all() / finite.sum_all().max(1.0);
+                let loss = if skip_non_finite { mean(rows) } else { rows.mean_all() } * -1.0;
+                // During KL warm-up, what is maximised is no bound; what is shown is.
+                let bound = match settings.objective {
+                    Objective::KlWeighted => mean(estimate.bound),
+                    Objective::Bound | Objective::LastStep => mean(rows),
+                };
+                let leaves = leaves(scope, loss, settings)?;
+                if leaves.is_empty() {
+                    return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
+                }
+                let lost = finite.sum_all() * -1.0 + settings.draws as f64;
+                let program = program.seed(settings.seed).output("bound", bound).output("diverged", lost);
+                let program = update(scope, program, &leaves, bound, settings)?;
+                let decays = decays(&leaves);
+                Ok((program, (leaves.into_iter().map(|l| l.name).collect(), decays)))
+            })?;
+        let feeds_second = matches!(settings.optimiser, Optimiser::Adam { .. });
+        Ok(Iteration { program, leaves, feeds_second, decays })
+    }
+}
+
+/// What is maximised, draw by draw.
+fn objective<'g>(
+    approximation: &Approximation,
+    objective: Objective,
+    scope: &Scope<'g>,
+    estimate: &Estimate<'g>,
+) -> Result<Expr<'g>> {
+    let cannot = |why: &str| Error::Setting { what: "objective", why: why.to_owned() };
+    match objective {
+        Objective::Bound => Ok(estimate.bound),
+        Objective::LastStep if estimate.steps.is_empty() => Err(cannot("the chain has no last step to learn alone")),
+        Objective::LastStep => Ok(estimate.of(objective)),
+        Objective::KlWeighted => {
+            let target_scope = scope.child("target").group(Group::Target);
+            let likelihood = approximation.target.log_likelihood(&target_scope, estimate.z.opaque());
+            let fit = likelihood.ok_or_else(|| {
+                cannot("the target does not tell its likelihood from its prior; see `Target::log_likelihood`")
+            })?;
+            Ok(fit + (estimate.bound - fit) * scope.graph().input(KL_WEIGHT, scope.dtype(), ()))
+        }
+    }
+}
+
+/// Clip the gradient, step, and average.
+fn update<'g>(
+    scope: &Scope<'g>,
+    mut program: ProgramBuilder<'g>,
+    leaves: &[Leaf<'g>],
+    bound: Expr<'g>,
+    settings: &Settings,
+) -> Result<ProgramBuilder<'g>> {
+    let (graph, dtype) = (scope.graph(), scope.dtype());
+    let scaled: Vec<Expr<'_>> = leaves.iter().map(|l| scale(scope, l.gradient, &l.scale)).collect();
+    let square = scaled.iter().map(|g| g.square().sum_all()).reduce(|a, b| a + b).unwrap_or(bound);
+    let usable = square.lt(f64::INFINITY);
+    // Clip at a multiple of the gradient's own usual size.
+    let (usual, norm) = (graph.state("fit.norm", Array::zeros(dtype, ())?), square.sqrt());
+    let limit = usual.gt(0.0).select(usual * settings.clip, f64::INFINITY);
+    let clipped = norm.min(limit);
+    let factor = clipped / norm.max(TINY);
+    let next = usual.gt(0.0).select(usual + (clipped - usual) * 0.01, norm);
+
+    let rates = Rates { rate: graph.input(RATE, dtype, ()), second: graph.input(SECOND, dtype, ()) };
+    let (weight, decay) = (graph.input(WEIGHT, dtype, ()), graph.input(DECAY, dtype, ()));
+    program = program.output("usable", usable).update(usual, usable.select(next, usual));
+    for (leaf, gradient) in leaves.iter().zip(scaled) {
+        let gradient = usable.select(gradient * factor, 0.0);
+        let (step, states) = settings.optimiser.step(graph, &leaf.name, gradient, rates)?;
+        let mut p = leaf.state - scale(scope, step, &leaf.rate);
+        if settings.weight_decay > 0.0 && leaf.decays.iter().any(|d| *d > 0.0) {
+            p = p - scale(scope, leaf.state * usable.select(decay, 0.0), &leaf.decays);
+        }
+        program = program.update(leaf.state, p);
+        if settings.average {
+            let mean = graph.state(&format!("fit.average.{}", leaf.name), Array::zeros(dtype, p.shape())?);
+            program = program.update(mean, mean + (p - mean) * weight);
+        }
+        for (state, value) in states {
+            program = program.update(state, value);
+        }
+    }
+    Ok(program)
+}
+
+/// Multiply by one number for each element, which are often all the same.
+fn scale<'g>(scope: &Scope<'g>, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
+    match one_number(by) {
+        Some(x) => e * x,
+        None => e * scope.vector(by).reshape(e.shape()),
+    }
+}
+
+/// The states to be learned: one for all small parameters, one for each large one.
+fn leaves<'g>(scope: &Scope<'g>, loss: Expr<'g>, settings: &Settings) -> Result<Vec<Leaf<'g>>> {
+    let learned = scope.learned();
+    let exprs: Vec<Expr<'g>> = learned.iter().map(|l| l.2).collect();
+    let gradients = grad(loss, &exprs)?;
+    let relative = |p: &Param| match p.group {
+        Group::Transition => settings.transition_rate,
+        _ => 1.0,
+    };
+    let rate = |p: &Param| p.scale.iter().map(|s| s * relative(p)).collect::<Vec<_>>();
+    // Weights have an axis for inputs and one for outputs; biases, means and scales have not.
+    let decays = |p: &Param| vec![f64::from(u8::from(p.value.shape().dims().len() > 1)); p.scale.len()];
+    let mut leaves = vec![];
+    let mut small: Vec<(Expr<'g>, &Param)> = vec![];
+    for ((name, param, state), gradient) in learned.iter().zip(gradients) {
+        if is_packed(param) {
+            small.push((gradient.flatten(), param));
+        } else {
+            let (name, scale, rate, decays) = (name.clone(), param.scale.clone(), rate(param), decays(param));
+            leaves.push(Leaf { name, state: *state, gradient, scale, rate, decays });
+        }
+    }
+    if !small.is_empty() {
+        let gradient = scope.graph().concat(&small.iter().map(|s| s.0).collect::<Vec<_>>(), 0);
+        let scale = small.iter().flat_map(|s| s.1.scale.clone()).collect();
+        let rate = small.iter().flat_map(|s| rate(s.1)).collect();
+        let decays = small.iter().flat_map(|s| decays(s.1)).collect();
+        leaves.push(Leaf { name: PACKED.to_owned(), state: scope.packed_state()?, gradient, scale, rate, decays });
+    }
+    Ok(leaves)
+}

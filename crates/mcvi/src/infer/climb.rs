@@ -1,0 +1,155 @@
+//! Up the ladder: fit, draw and judge one chain after the other.
+
+use super::checkpoint::Rung;
+use super::ladder::{self, FULL};
+use super::{Attempt, Checkpoint, FEWEST, Mode, Posterior, Request, Verdict, VerdictKind, budget, modes, verdict};
+use crate::approximation::{Approximation, Diagnostics, Draws};
+use crate::bayesian_model::BayesianModel;
+use crate::chain::Chain;
+use crate::density::Gaussian;
+use crate::diagnostics::mean;
+use crate::error::{Error, Result};
+use crate::fit::{Allowance, Fit, FitReport, FitState, StopReason, TracePoint};
+use crate::initialisation::Initialisation;
+use crate::params::Params;
+use crate::scope::Choices;
+use crate::target::Target;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Infer from where an earlier call stood. With the same request, except for a larger budget, it ends as if that call had
+/// not stopped; iterations taken before count towards the budget, seconds do not.
+pub fn infer_from(
+    model: impl BayesianModel + 'static,
+    request: &Request,
+    saved: &Checkpoint,
+    mut observe: impl FnMut(&str, &TracePoint) -> ControlFlow<()>,
+) -> Result<Posterior> {
+    request.check()?;
+    let model: Arc<dyn BayesianModel> = Arc::new(model);
+    let (target, hardware) = (model.clone() as Arc<dyn Target>, request.hardware);
+    let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
+    let full = request.full_covariance.unwrap_or(target.dim() <= FULL);
+    let modes = modes::find(&target, request.starts, full, &request.settings, hardware)?;
+    let initialisation = match saved.initialisation(target.as_ref())? {
+        Some(initialisation) => initialisation,
+        None => best_initialisation(&target, &modes, request)?,
+    };
+    let mut checkpoint = Checkpoint::new(target.as_ref(), &initialisation)?;
+    allowed.spend(saved.iterations());
+    let ladder = ladder::ladder(&request.chain, target.dim(), full);
+    saved.check(&ladder)?;
+
+    let (mut attempts, mut best) = (vec![], None::<(usize, Judged)>);
+    let mut stop_reason = StopReason::Converged;
+    for (i, chain) in ladder.into_iter().enumerate() {
+        let past = saved.rungs.get(i);
+        let settings = ladder::settings(&chain, &request.settings, &request.chain);
+        if past.is_none() && !budget::affordable(&allowed, &chain, &settings, &attempts) {
+            stop_reason = StopReason::Budget;
+            break;
+        }
+        let (name, before, taken) = (chain.to_string(), allowed.spent(), past.map_or(0, |rung| rung.iterations));
+        let mut approximation =
+            Approximation::initialised(target.clone(), chain.clone(), initialisation.clone(), hardware)?;
+        let fitted = match past {
+            // It would fail again.
+            Some(Rung { state: None, .. }) => {
+                checkpoint.rungs.extend(past.cloned());
+                continue;
+            }
+            Some(Rung { state: Some(state), .. }) => Fit::resume(&approximation, &settings, state),
+            None => Fit::new(&approximation, &settings),
+        };
+        let ran = fitted.and_then(|fit| run(fit, &mut allowed, |point| observe(&name, point)));
+        let (params, report, state) = match ran {
+            // A longer chain that cannot be fitted does not take away what a shorter one has found.
+            Err(Error::Fit { .. }) if best.is_some() => {
+                checkpoint.rungs.push(Rung { chain, iterations: taken + allowed.spent() - before, state: None });
+                continue;
+            }
+            ran => ran?,
+        };
+        checkpoint.rungs.push(Rung { chain: chain.clone(), iterations: report.iterations, state: Some(state) });
+        approximation.params = params;
+        let tried = Judged::new(approximation, &modes, request)?;
+        stop_reason = report.stop_reason;
+        attempts.push(Attempt { chain: chain.clone(), bound: tried.diagnostics.bound, report });
+        let good = tried.verdict.kind == VerdictKind::Good;
+        let enough = good && ladder::is_enough(&chain, &tried.diagnostics, attempts.len());
+        // A longer chain that did not come out better is not taken.
+        if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
+            best = Some((attempts.len() - 1, tried));
+        }
+        // Other modes are not reached by longer chains.
+        if !stop_reason.is_complete() || enough || modes.len() > 1 {
+            break;
+        }
+    }
+    let (kept, best) = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
+    let Judged { approximation, draws, diagnostics, mut verdict } = best;
+    verdict.note(stop_reason);
+    let iterations = allowed.spent();
+    Ok(Posterior {
+        model,
+        approximation,
+        draws,
+        diagnostics,
+        verdict,
+        modes,
+        attempts,
+        kept,
+        stop_reason,
+        iterations,
+        checkpoint,
+    })
+}
+
+/// A fit as far as it may go.
+fn run(
+    mut fit: Fit,
+    allowed: &mut Allowance,
+    observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+) -> Result<(Params, FitReport, FitState)> {
+    let stop_reason = fit.run(allowed, observe)?;
+    let state = fit.state()?;
+    let (params, report) = fit.finish(stop_reason)?;
+    Ok((params, report, state))
+}
+
+/// A fit with what its draws say.
+struct Judged {
+    approximation: Approximation,
+    draws: Draws,
+    diagnostics: Diagnostics,
+    verdict: Verdict,
+}
+
+impl Judged {
+    fn new(approximation: Approximation, modes: &[Mode], request: &Request) -> Result<Self> {
+        let draws = approximation.draw(request.draws.max(FEWEST), request.settings.seed ^ 0xD4A3)?;
+        let diagnostics = draws.diagnose();
+        let verdict = verdict::judge(&draws, &diagnostics, modes);
+        Ok(Judged { approximation, draws, diagnostics, verdict })
+    }
+
+    /// Smaller is better.
+    fn rank(&self) -> (usize, f64) {
+        (self.verdict.kind as usize, -self.diagnostics.bound.value)
+    }
+}
+
+/// Draws by which initialisations are compared.
+const COMPARED: usize = 2000;
+
+/// The Laplace approximation at the best mode, or the standard normal where that has the higher bound: a mode may lie
+/// far from where the mass is, as a funnel's does.
+fn best_initialisation(target: &Arc<dyn Target>, modes: &[Mode], request: &Request) -> Result<Initialisation> {
+    let bound = |from: &Initialisation| -> Result<f64> {
+        let chain = Chain::new(Gaussian::diagonal());
+        let plain = Approximation::initialised(target.clone(), chain, from.clone(), request.hardware)?;
+        Ok(mean(&plain.bounds(COMPARED, Choices::Sample, request.settings.seed)?).value)
+    };
+    let (laplace, standard) = (modes[0].initialisation.clone(), Initialisation::standard(target.dim()));
+    Ok(if bound(&standard)? > bound(&laplace)? { standard } else { laplace })
+}

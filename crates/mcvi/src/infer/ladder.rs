@@ -1,0 +1,61 @@
+//! The chains that are tried, from the shortest to the longest, and how each is fitted.
+
+use super::ChainChoice;
+use crate::approximation::Diagnostics;
+use crate::chain::{Chain, Sharing};
+use crate::density::{AnyDensity, Gaussian, Inputs};
+use crate::fit::{Schedule, Settings};
+use crate::transition::{Hamiltonian, Inverse};
+
+/// Pareto k̂ far enough from where a verdict changes.
+const COMFORTABLE: f64 = 0.65;
+
+/// Iterations that a Gaussian alone is given where longer chains may follow.
+const PLAIN: usize = 10_000;
+
+/// Most dimensions for which matrices are learned unasked: covariances, and those of linear momentum means.
+pub(super) const FULL: usize = 50;
+
+/// A Gaussian, then Hamiltonian steps whose momentum distributions are linear or, with hidden units, networks.
+pub fn hamiltonian(dim: usize, full: bool, steps: usize, leapfrogs: usize, hidden: usize) -> Chain {
+    let chain = Chain::new(if full { Gaussian::full() } else { Gaussian::diagonal() });
+    if steps == 0 {
+        return chain;
+    }
+    let momentum: AnyDensity = match hidden {
+        // In many dimensions the matrices of a linear mean are too large to be learned from few draws.
+        0 if dim > FULL => Gaussian::diagonal().into(),
+        0 => Gaussian::linear_in_gradient().into(),
+        hidden => Gaussian::network(Inputs::GRADIENT, &[hidden]).into(),
+    };
+    let step = Hamiltonian::new(leapfrogs).momentum(momentum.clone()).inverse(Inverse::Learned(momentum));
+    chain.steps(steps, Sharing::Nothing, step)
+}
+
+/// What is tried, in order.
+pub(super) fn ladder(choice: &ChainChoice, dim: usize, full: bool) -> Vec<Chain> {
+    let rung = |steps, leapfrogs, hidden| hamiltonian(dim, full, steps, leapfrogs, hidden);
+    match choice {
+        ChainChoice::None => vec![rung(0, 0, 0)],
+        ChainChoice::Hamiltonian { steps, leapfrogs } => vec![rung(*steps, *leapfrogs, 0)],
+        ChainChoice::Auto => vec![rung(0, 0, 0), rung(1, 2, 0), rung(2, 3, 0), rung(4, 4, 64)],
+        ChainChoice::Given(chain) => vec![chain.clone()],
+    }
+}
+
+/// Whether a good approximation is good enough to stop at: a short chain whose verdict is near its edge is not.
+pub(super) fn is_enough(chain: &Chain, diagnostics: &Diagnostics, attempts: usize) -> bool {
+    chain.is_empty() || diagnostics.pareto_k <= COMFORTABLE || attempts > 2
+}
+
+/// A Gaussian alone is learned quickly. Networks have no regression to start from: they are learned with more draws,
+/// slower, and to the end.
+pub(super) fn settings(chain: &Chain, asked: &Settings, choice: &ChainChoice) -> Settings {
+    if chain.is_empty() && *choice == ChainChoice::Auto {
+        return Settings { iterations: asked.iterations.min(PLAIN), ..asked.clone() };
+    }
+    if !chain.has_network() || asked.schedule != Schedule::Automatic {
+        return asked.clone();
+    }
+    Settings { draws: 2 * asked.draws, rate: asked.rate / 3.0, schedule: Schedule::Cosine, ..asked.clone() }
+}

@@ -1,0 +1,95 @@
+//! What an inference comes to: a fitted approximation, draws from it, a verdict, and summaries in the model's own terms.
+
+use super::{Checkpoint, Mode, Verdict};
+use crate::approximation::{Approximation, Diagnostics, Draws};
+use crate::bayesian_model::BayesianModel;
+use crate::chain::Chain;
+use crate::diagnostics::{Mean, RELIABLE_K, SummaryTable, Weights, summarise};
+use crate::error::Result;
+use crate::fit::{FitReport, StopReason};
+use crate::model::{Quantities, Quantity};
+use std::sync::Arc;
+
+/// A fitted approximation with draws and a verdict.
+#[non_exhaustive]
+pub struct Posterior {
+    /// The model.
+    pub model: Arc<dyn BayesianModel>,
+    /// What was fitted.
+    pub approximation: Approximation,
+    /// Draws from it.
+    pub draws: Draws,
+    /// What they say about it.
+    pub diagnostics: Diagnostics,
+    /// Whether to trust it.
+    pub verdict: Verdict,
+    /// The modes that were found, the best first.
+    pub modes: Vec<Mode>,
+    /// The chains that were tried, in order.
+    pub attempts: Vec<Attempt>,
+    /// Which of them was kept.
+    pub kept: usize,
+    /// Why it stopped.
+    pub stop_reason: StopReason,
+    /// Iterations of all fits, also of those that failed. As a [`Budget`](super::Budget) they repeat a fit that stopped
+    /// early exactly.
+    pub iterations: usize,
+    /// Where every fit stood, to go on from.
+    pub checkpoint: Checkpoint,
+}
+
+/// A chain that was tried.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The chain.
+    pub chain: Chain,
+    /// Its bound.
+    pub bound: Mean,
+    /// How its fit went.
+    pub report: FitReport,
+}
+
+impl Posterior {
+    /// Whether draws can be reweighted: the tail of their weights is light enough, and none has lost its weight.
+    pub fn is_reweightable(&self) -> bool {
+        self.diagnostics.pareto_k <= RELIABLE_K && self.diagnostics.lost == 0
+    }
+
+    /// The weights that averages over the draws should use: Pareto-smoothed importance weights where these can be relied
+    /// on, else even ones.
+    pub fn weights(&self) -> Weights {
+        if self.is_reweightable() {
+            Weights::smoothed(&self.draws.log_weights)
+        } else {
+            Weights::even(self.draws.log_weights.len())
+        }
+    }
+
+    /// The share of draws that the weights leave.
+    pub fn effective_share(&self) -> f64 {
+        self.diagnostics.effective / self.draws.z.len() as f64
+    }
+
+    /// The marginal of every element of every parameter and generated quantity. Print it for a table.
+    pub fn summaries(&self) -> Result<SummaryTable> {
+        let (weights, all) =
+            (self.weights(), self.model.quantities(&self.draws.z, None, self.approximation.hardware())?);
+        let summary = |(name, column): (String, Vec<f64>)| (name, summarise(&column, &weights));
+        let quantities = all.parameters.iter().chain(&all.generated);
+        Ok(SummaryTable(quantities.flat_map(Quantity::columns).map(summary).collect()))
+    }
+
+    /// What follows from the first `count` draws, as drawn: parameters, generated quantities, the log likelihood of each
+    /// observation, and replicated observations.
+    pub fn quantities(&self, count: usize, seed: u64) -> Result<Quantities> {
+        let count = count.min(self.draws.z.len());
+        self.model.quantities(&self.draws.z[..count], Some(seed), self.approximation.hardware())
+    }
+
+    /// For each of the first `count` draws, the number of one to use in its place, so that all have equal weight; none
+    /// where they cannot be reweighted.
+    pub fn resampled(&self, count: usize, seed: u64) -> Option<Vec<usize>> {
+        self.is_reweightable().then(|| Weights::smoothed(&self.draws.log_weights[..count]).resample(seed))
+    }
+}
