@@ -306,13 +306,8 @@ impl Program {
         self.executor.profile(&self.plan, self.seed, self.step, steps.max(1))
     }
 
-    /// Every state with its value, for checkpoints. Empty if the device they are on was lost; see [`Program::try_states`].
-    pub fn states(&mut self) -> Vec<(String, Array)> {
-        self.try_states().unwrap_or_default()
-    }
-
-    /// Every state with its value, or why a device does not give them.
-    pub fn try_states(&mut self) -> Result<Vec<(String, Array)>> {
+    /// Every state with its value, for checkpoints. An error if the device that holds them was lost.
+    pub fn states(&mut self) -> Result<Vec<(String, Array)>> {
         let states = self.plan.slots.iter().filter(|s| s.initial.is_some());
         states.map(|s| Ok((s.name.clone(), take(&mut self.executor, &self.plan, s)?))).collect()
     }

@@ -69,7 +69,7 @@ impl Training {
     /// better ones. It takes a pass more: no gradient can be begun before all bounds are known.
     pub fn careful(&mut self, approximation: &Approximation) -> Result<Self> {
         let mut careful = Training::compile(approximation, &self.settings, true)?;
-        for (name, value) in self.program.try_states()? {
+        for (name, value) in self.program.states()? {
             careful.program.write(&name, &value)?;
         }
         careful.program.set_step(self.program.step());
@@ -79,7 +79,7 @@ impl Training {
 
     /// Everything the next iteration depends on, by name: parameters, the optimiser's moments, averages, counters.
     pub fn state(&mut self) -> Result<Vec<(String, Array)>> {
-        let mut state = self.program.try_states()?;
+        let mut state = self.program.states()?;
         let counters = [self.program.step() as f64, self.t as f64, self.remembered as f64, f64::from(self.careful)];
         state.push((COUNTERS.to_owned(), Array::new(counters.len(), counters.to_vec())?));
         Ok(state)
@@ -93,7 +93,7 @@ impl Training {
             return Err(Error::Params { why: format!("the state of a fit needs four numbers as `{COUNTERS}`") });
         };
         let mut values = vec![];
-        for (name, is) in self.program.try_states()? {
+        for (name, is) in self.program.states()? {
             let Some((_, value)) = state.iter().find(|(n, _)| *n == name) else {
                 return Err(Error::Params { why: format!("the state of a fit lacks `{name}`") });
             };
@@ -281,7 +281,7 @@ impl Training {
                 program.write(&name, &self.program.read(&name)?)?;
             }
         }
-        for (name, value) in self.program.try_states()?.iter().filter(|(name, _)| !name.starts_with("fit.")) {
+        for (name, value) in self.program.states()?.iter().filter(|(name, _)| !name.starts_with("fit.")) {
             program.write(name, value)?;
         }
         for (name, value) in inputs.iter().filter(|(name, _)| *name != WARMTH) {
@@ -346,7 +346,7 @@ impl Training {
 
     /// Forget all gradients met so far.
     pub fn forget(&mut self) -> Result<()> {
-        for (name, value) in self.program.try_states()? {
+        for (name, value) in self.program.states()? {
             if name.starts_with("fit.") {
                 self.program.write(&name, &Array::zeros(value.dtype(), value.shape().clone())?)?;
             }
