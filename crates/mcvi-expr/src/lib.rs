@@ -94,12 +94,13 @@ mod ops;
 mod plan;
 mod program;
 mod shape;
+mod table;
 
 pub use array::{Array, Data, Element};
 pub use calculus::grad;
 pub use device::Device;
 pub use error::{At, Error, Result};
-pub use graph::{Expr, Graph};
-pub use ops::{External, Operand};
+pub use graph::{Expr, External, Graph};
+pub use ops::Operand;
 pub use program::{Program, ProgramBuilder, Run};
 pub use shape::{DType, Shape};

@@ -1,12 +1,11 @@
 //! Programs: expressions compiled once, with their state, to be run many times.
 
-use crate::array::{Array, Data};
+use crate::array::Array;
 use crate::cuda;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::executor::Executor;
-use crate::graph::{Expr, Graph, NodeId};
-use crate::ops::Op;
+use crate::graph::{Expr, Graph, NodeId, Op};
 use crate::plan::{Plan, Slot, plan};
 use crate::shape::{DType, Shape};
 
@@ -294,7 +293,7 @@ impl Program {
         let arrays = records.into_iter().zip(result?).map(|(i, bytes)| {
             let slot = &self.plan.outputs[i];
             let dims: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
-            array(dims, slot.dtype, &bytes)
+            Array::from_bytes(slot.dtype, dims.into(), &bytes)
         });
         Ok(arrays.collect())
     }
@@ -376,28 +375,5 @@ fn find(slots: &[Slot], kind: &'static str, name: &str) -> Result<usize> {
 
 fn take(executor: &mut Executor, plan: &Plan, slot: &Slot) -> Result<Array> {
     let bytes = executor.read(plan, slot.place, slot.shape.size())?;
-    Ok(array(slot.shape.dims().to_vec(), slot.dtype, &bytes))
-}
-
-fn array(dims: Vec<usize>, dtype: DType, bytes: &[u8]) -> Array {
-    let made = match dtype {
-        DType::F32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect::<Vec<_>>()),
-        DType::F64 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect::<Vec<_>>()),
-        DType::I32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| i32::from_ne_bytes(*b)).collect::<Vec<_>>()),
-    };
-    made.unwrap_or_else(|_| unreachable!("buffers have the size of their shape"))
-}
-
-/// Write all elements of an array as bytes.
-pub(crate) fn put(to: &mut [u8], array: &Array) {
-    put_part(to, array, 0);
-}
-
-/// Write as many elements as fit, from element `first` on.
-pub(crate) fn put_part(to: &mut [u8], array: &Array, first: usize) {
-    match array.data() {
-        Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-        Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-        Data::I32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-    }
+    Ok(Array::from_bytes(slot.dtype, slot.shape.clone(), &bytes))
 }

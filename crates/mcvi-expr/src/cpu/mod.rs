@@ -243,7 +243,7 @@ impl Executor {
         arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
         let mut executor = Executor { jobs, segments, arena, threads, exposed: vec![] };
         for (place, array) in &plan.literals {
-            crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
+            array.copy_bytes(0, executor.memory(plan).get_mut(*place, array.shape().size()));
         }
         let memory = executor.memory(plan);
         // A step ends with the segment in which it fails: what is overwritten later needs no copy.

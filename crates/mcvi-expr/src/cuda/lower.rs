@@ -3,7 +3,7 @@
 use super::code::{self, SPREAD, THREADS, WARPS, type_name};
 use super::conv::{self, Convolution};
 use super::fuse::{Epilogue, Step, Work};
-use crate::ops::{Draw, Reduction};
+use crate::graph::{Draw, Reduction};
 use crate::plan::{Kernel, MatMul, Place, Plan, Strided};
 use crate::shape::DType;
 use std::collections::HashMap;
@@ -235,6 +235,7 @@ impl Functions {
         let mut out = String::new();
         for part in [
             include_str!("source/prelude.cu"),
+            &code::functions(),
             include_str!("source/noise.cu"),
             include_str!("source/gamma.cu"),
             include_str!("source/product.cu"),

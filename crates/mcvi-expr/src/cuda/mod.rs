@@ -22,7 +22,7 @@ pub(crate) use lowered::source;
 
 use crate::array::{Array, Data};
 use crate::error::{Error, Result};
-use crate::ops::ExternalPart;
+use crate::graph::ExternalPart;
 use crate::plan::{Kernel, Place, Plan};
 use driver::{Gpu, Launch, Memory};
 use lower::{MOVED, Precision, Task};

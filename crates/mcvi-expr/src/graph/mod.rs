@@ -1,8 +1,14 @@
 //! The graph: immutable nodes, hash-consed as they are built, and the `Expr` handles users hold.
 
+mod external;
+mod op;
+
+pub use external::External;
+pub(crate) use external::{Blackbox, ExternalPart};
+pub(crate) use op::{Draw, Op, Reduction, Span, Window};
+
 use crate::array::Array;
 use crate::error::{At, Error, Result};
-use crate::ops::Op;
 use crate::shape::{DType, Shape};
 use std::cell::RefCell;
 use std::collections::HashMap;
