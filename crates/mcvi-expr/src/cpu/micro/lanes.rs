@@ -1,6 +1,6 @@
 //! What operations do to one lane, where it does not fit in a row of [`crate::table`].
 
-use super::kernels::Lane;
+use super::loops::Lane;
 use super::real::{Real, sel};
 use super::{elementary as e, gamma, scalar};
 

@@ -2,8 +2,8 @@
 //! where arrays hold a few elements those take longer than the arithmetic. So a list holds operations of one kind.
 
 use super::Level;
-use super::kernels::light;
 use super::lanes::MulAdd;
+use super::loops::light;
 use super::real::Real;
 use crate::table::{Binary, Function, Unary};
 

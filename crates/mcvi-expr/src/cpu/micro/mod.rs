@@ -8,6 +8,7 @@ mod gamma;
 mod kernels;
 mod lanes;
 mod list;
+mod loops;
 pub mod noise;
 #[cfg(test)]
 mod noise_tests;
@@ -16,12 +17,15 @@ mod scalar;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
+mod tables_gamma;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_edges;
 
-pub use kernels::{Micro, micro};
+pub use kernels::micro;
 pub use list::{Lists, RunList, Short, Term, as_muladd, lists};
+pub use loops::Micro;
 pub use real::Real;
 
 /// Whether the baseline has fused multiply-add as an instruction.
