@@ -4,7 +4,7 @@ use super::access::Access;
 use super::balance;
 use super::conv::Convolution;
 use super::fuse::{self, Epilogue, Step, Work};
-use super::lower::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
+use super::task::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
 use crate::plan::{ConvPart, Kernel, Life, Plan, place};
 
 /// Work of a plan in levels, and where its buffers lie.
@@ -48,7 +48,7 @@ pub(super) fn shape(plan: &Plan, shared: usize) -> Shaped {
     // In the order in which products are lowered.
     let mut sorted: Vec<&Step> = steps.iter().collect();
     sorted.sort_by_key(|s| s.level);
-    let tables = sorted.into_iter().flat_map(lower::tables).flatten().collect();
+    let tables = sorted.into_iter().flat_map(task::tables).flatten().collect();
     Shaped { steps, offsets, bytes, tables }
 }
 
@@ -88,10 +88,10 @@ pub(super) fn lower(
             externals.push((step.level, kernel.clone()));
         }
         checks |= matches!(step.work, Work::Plan(Kernel::Index { .. }));
-        let Some(mut task) = lower::task(step, &layout, precision, &mut functions) else { continue };
+        let Some(mut task) = task::task(step, &layout, precision, &mut functions) else { continue };
         (task.until, task.aside) = (step.until, step.aside);
         task.ready = ready(step, &shaped.steps);
-        task.chain = step.chain.filter(|_| precision == Precision::Tf32);
+        task.pipeline = step.pipeline.filter(|_| precision == Precision::Tf32);
         if step.aside > 0 {
             aside[step.level..=step.until].iter_mut().for_each(|a| *a += step.aside);
         } else {
@@ -100,9 +100,9 @@ pub(super) fn lower(
         tasks.push(task);
     }
     for (step, tile) in sizes(&products, &others, &aside, precision, shared) {
-        let Some(mut task) = lower::product(step, tile, &layout, precision, &mut functions) else { continue };
-        for (term, table) in lower::tables(step).iter().enumerate() {
-            task.words[lower::table_word(term)] = at;
+        let Some(mut task) = task::product(step, tile, &layout, precision, &mut functions) else { continue };
+        for (term, table) in task::tables(step).iter().enumerate() {
+            task.words[task::table_word(term)] = at;
             at += 8 * table.len() as u64;
         }
         tasks.push(task);
@@ -141,7 +141,7 @@ fn sizes<'a>(
         let side_by_side: Vec<_> = level.iter().filter_map(of).collect();
         let at = level[0].level;
         let blocks = BLOCKS.saturating_sub(aside[at]).max(1);
-        let tiles = lower::tiles(&side_by_side, &others[at], blocks, precision, shared);
+        let tiles = task::tiles(&side_by_side, &others[at], blocks, precision, shared);
         sizes.extend(level.iter().copied().zip(tiles));
     }
     sizes

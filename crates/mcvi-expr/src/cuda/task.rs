@@ -25,9 +25,9 @@ pub(super) struct Task {
     pub aside: usize,
     /// The first level before which all is complete that its function's preparation reads, if that has one.
     pub ready: Option<usize>,
-    /// The chain it belongs to: its tiles need the same tiles of the one before in the chain, and else only what is complete when
-    /// the first of the chain begins.
-    pub chain: Option<usize>,
+    /// The pipeline it belongs to: its tiles need the same tiles of the one before in the pipeline, and else only what is complete when
+    /// the first of the pipeline begins.
+    pub pipeline: Option<usize>,
 }
 
 impl Task {
@@ -43,7 +43,7 @@ impl Task {
             until: level,
             aside: 0,
             ready: None,
-            chain: None,
+            pipeline: None,
         }
     }
 }
