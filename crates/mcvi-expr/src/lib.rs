@@ -17,7 +17,7 @@
 //! let y = g.input("y", DType::F64, [4]);
 //! let z = (x * y + 1.0).ln();
 //! assert_eq!(z.shape().dims(), [3, 4]);
-//! assert_eq!(x * y, x * y); // the same node
+//! assert!((x * y).is_same(x * y)); // one node
 //! ```
 //!
 //! # A gradient of a gradient, in ten lines

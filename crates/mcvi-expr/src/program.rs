@@ -109,7 +109,7 @@ impl<'g> ProgramBuilder<'g> {
                 return Err(Error::Update { why });
             };
             let name = graph.slot(slot).0;
-            if self.updates[..i].iter().any(|(earlier, _)| earlier == state) {
+            if self.updates[..i].iter().any(|(earlier, _)| earlier.is_same(*state)) {
                 return Err(Error::Update { why: format!("the state `{name}` is updated twice") });
             }
             if state.shape() != value.shape() || state.dtype() != value.dtype() {

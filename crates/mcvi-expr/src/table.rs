@@ -236,7 +236,7 @@ macro_rules! elementwise {
                     cpu(light |a, b| sel(a <= b, T::lit(1.0), T::lit(0.0)))
                     cuda("return a <= b ? T(1) : T(0);")
                 }
-                /// 1 where `self = other`, else 0.
+                /// 1 where `self = other`, else 0: element by element, unlike [`is_same`](Expr::is_same).
                 pub fn eq = Eq "eq" {
                     vjp(flat)
                     cost(0.1)

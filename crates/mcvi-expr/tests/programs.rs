@@ -252,14 +252,14 @@ fn equal_expressions_are_one_node() {
     let graph = Graph::new();
     let (a, b) = (graph.input("a", DType::F64, [3]), graph.input("b", DType::F64, [3]));
     let (first, len) = ((a + b).exp(), graph.len());
-    assert!(first == (a + b).exp());
+    assert!(first.is_same((a + b).exp()));
     assert_eq!(graph.len(), len);
-    assert!(graph.literal(array(2, [1.0, f64::NAN])) == graph.literal(array(2, [1.0, f64::NAN])));
-    assert!(graph.literal(array(2, [1.0, 0.0])) != graph.literal(array(2, [1.0, -0.0])));
-    assert!(graph.scalar(DType::F64, 0.1) != graph.scalar(DType::F32, 0.1));
+    assert!(graph.literal(array(2, [1.0, f64::NAN])).is_same(graph.literal(array(2, [1.0, f64::NAN]))));
+    assert!(!graph.literal(array(2, [1.0, 0.0])).is_same(graph.literal(array(2, [1.0, -0.0]))));
+    assert!(!graph.scalar(DType::F64, 0.1).is_same(graph.scalar(DType::F32, 0.1)));
     let d = grad(first.sum_all(), &[a]).unwrap()[0];
     let len = graph.len();
-    assert!(d == grad(first.sum_all(), &[a]).unwrap()[0]);
+    assert!(d.is_same(grad(first.sum_all(), &[a]).unwrap()[0]));
     assert_eq!(graph.len(), len, "a derivative built again adds nothing");
 }
 

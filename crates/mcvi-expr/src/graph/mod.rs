@@ -264,6 +264,12 @@ impl<'g> Expr<'g> {
         self.with_node(|n| n.args.clone()).into_iter().map(|id| self.graph.expr(id)).collect()
     }
 
+    /// Whether both are the same node, as equal expressions built in one graph are. What they compute is compared by
+    /// [`eq`](Expr::eq), element by element.
+    pub fn is_same(self, other: Expr<'_>) -> bool {
+        std::ptr::eq(self.graph, other.graph) && self.id == other.id
+    }
+
     /// The shape. A poisoned expression counts as a scalar.
     pub fn shape(self) -> Shape {
         self.with_node(|n| n.shape.clone())
@@ -301,14 +307,6 @@ impl<'g> Expr<'g> {
         self.graph.scalar(self.dtype(), value)
     }
 }
-
-/// Two handles are equal when they denote the same node: equal expressions built in one graph are.
-impl PartialEq for Expr<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.graph, other.graph) && self.id == other.id
-    }
-}
-impl Eq for Expr<'_> {}
 
 impl fmt::Debug for Expr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

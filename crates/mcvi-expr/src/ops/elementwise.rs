@@ -231,7 +231,7 @@ impl<'g> Expr<'g> {
             Err(poisoned) => return poisoned,
         };
         match self.as_const() {
-            _ if a == b => return a.broadcast_to(shape),
+            _ if a.is_same(b) => return a.broadcast_to(shape),
             Some(0.0) => return b.broadcast_to(shape),
             Some(_) => return a.broadcast_to(shape),
             None => {}

@@ -115,7 +115,7 @@ impl<'g> Masked<'g> {
 /// The sum of two contributions. Where selection makes both zero, it makes their sum zero.
 pub(crate) fn accumulate<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     let (Some(left), Some(right)) = (Masked::of(a), Masked::of(b)) else { return a + b };
-    match (left.condition == right.condition, left.when, right.when) {
+    match (left.condition.is_same(right.condition), left.when, right.when) {
         (true, true, false) => left.condition.select(left.value, right.value),
         (true, false, true) => left.condition.select(right.value, left.value),
         (true, ..) => Masked { value: accumulate(left.value, right.value), ..left }.expr(),

@@ -27,7 +27,7 @@ pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'
         Binary::Mul if cb == Some(1.0) => Some(a),
         Binary::Mul if ca == Some(-1.0) => Some(-b),
         Binary::Mul if cb == Some(-1.0) => Some(-a),
-        Binary::Mul if a == b => Some(a.square()),
+        Binary::Mul if a.is_same(b) => Some(a.square()),
         Binary::Mul => match (negated(a), negated(b)) {
             (Some(x), Some(y)) => Some(x * y),
             (Some(x), None) => Some(-(x * b)),
