@@ -155,6 +155,27 @@ macro_rules! elementwise {
                     cpu(heavy |a| e::erf::<T, F>(a))
                     cuda("return erff(x);", "return erf(x);")
                 }
+                /// The complementary error function `1 − erf(self)`, accurate where it is small.
+                pub fn erfc = Erfc "erfc" {
+                    vjp(|x, y, ct| -(ct * ((-x.square()).exp() * std::f64::consts::FRAC_2_SQRT_PI)))
+                    cost(2.0)
+                    cpu(heavy |a| e::erfc::<T, F>(a))
+                    cuda("return erfcf(x);", "return erfc(x);")
+                }
+                /// The scaled complementary error function `exp(self²) · erfc(self)`.
+                pub fn erfcx = Erfcx "erfcx" {
+                    vjp(|x, y, ct| ct * (x * 2.0 * y - std::f64::consts::FRAC_2_SQRT_PI))
+                    cost(2.0)
+                    cpu(heavy |a| e::erfcx::<T, F>(a))
+                    cuda("return erfcxf(x);", "return erfcx(x);")
+                }
+                /// `ln(erfc(self))`, which does not underflow.
+                pub fn log_erfc = LogErfc "log_erfc" {
+                    vjp(|x, y, ct| -(ct * (x.erfcx().recip() * std::f64::consts::FRAC_2_SQRT_PI)))
+                    cost(3.0)
+                    cpu(heavy |a| e::log_erfc::<T, F>(a))
+                    cuda("return x < T(0.5) ? f_log1p(-f_erf(x)) : f_ln(f_erfcx(x)) - x * x;")
+                }
                 /// `ln |Γ(self)|`.
                 pub fn lgamma = Lgamma "lgamma" {
                     vjp(|x, y, ct| ct * x.digamma())

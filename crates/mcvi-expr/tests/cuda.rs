@@ -107,7 +107,7 @@ fn elementwise_functions_agree() {
         let p = g.literal(array(400, wide.iter().map(|x| x.abs() + 0.01).collect::<Vec<_>>()).cast(t));
         let n = g.literal(array(400, (0..400).map(|i| f64::from(i % 7) * 0.5).collect::<Vec<_>>()).cast(t));
         let y = x.cos();
-        let named: [(&str, Expr<'_>); 26] = [
+        let named: [(&str, Expr<'_>); 29] = [
             ("neg", -x),
             ("recip", 1.0 / x),
             ("square", x.square()),
@@ -124,6 +124,9 @@ fn elementwise_functions_agree() {
             ("tanh", x.tanh()),
             ("sin", x.sin()),
             ("erf", x.erf()),
+            ("erfc", x.erfc()),
+            ("erfcx", x.erfcx()),
+            ("log_erfc", x.log_erfc()),
             ("lgamma", p.lgamma()),
             ("digamma", p.digamma()),
             ("trigamma", p.polygamma(1)),

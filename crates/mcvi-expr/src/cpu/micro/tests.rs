@@ -94,7 +94,7 @@ fn one(table: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
 #[test]
 fn elementary_tables() {
     type Row = (Function, &'static [(f64, f64)], f64, f64);
-    let rows: [Row; 10] = [
+    let rows: [Row; 13] = [
         (O::Unary(U::Exp), t::EXP, 1.0, 1.0),
         (O::Unary(U::Expm1), t::EXPM1, 2.0, 2.0),
         (O::Unary(U::Ln), t::LN, 1.0, 1.0),
@@ -105,6 +105,9 @@ fn elementary_tables() {
         (O::Unary(U::Sin), t::SIN, 1.0, 2.0),
         (O::Unary(U::Cos), t::COS, 1.0, 2.0),
         (O::Unary(U::Erf), t::ERF, 2.0, 2.0),
+        (O::Unary(U::Erfc), t::ERFC, 3.0, 4.0),
+        (O::Unary(U::Erfcx), t::ERFCX, 3.0, 4.0),
+        (O::Unary(U::LogErfc), t::LOG_ERFC, 3.0, 3.0),
     ];
     let mut bad = Vec::new();
     for (op, table, lim64, lim32) in rows {

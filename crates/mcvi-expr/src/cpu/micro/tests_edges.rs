@@ -25,6 +25,9 @@ fn special_values() {
         (O::Unary(U::Sin), &[0.0, -0.0, INF, -INF, NAN], &[0.0, -0.0, NAN, NAN, NAN]),
         (O::Unary(U::Cos), &[0.0, -0.0, INF, -INF, NAN], &[1.0, 1.0, NAN, NAN, NAN]),
         (O::Unary(U::Erf), &[0.0, -0.0, INF, -INF, NAN, 30.0], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (O::Unary(U::Erfc), &[0.0, -0.0, INF, -INF, NAN, 30.0, -30.0], &[1.0, 1.0, 0.0, 2.0, NAN, 0.0, 2.0]),
+        (O::Unary(U::Erfcx), &[0.0, -0.0, INF, -INF, NAN, -30.0], &[1.0, 1.0, 0.0, INF, NAN, INF]),
+        (O::Unary(U::LogErfc), &[0.0, -0.0, INF, NAN, -NAN], &[-0.0, 0.0, -INF, NAN, NAN]),
         (O::Unary(U::Sign), &[0.0, -0.0, INF, -3.0, NAN, 1e-30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
         (
             O::Unary(U::Floor),
@@ -57,6 +60,11 @@ fn f64_ranges() {
     let cases: &[(Function, f64, f64, f64)] = &[
         (O::Unary(U::Exp), -745.0, 0.0, lo),
         (O::Unary(U::Exp), -720.0, 0.0, f64::exp(-720.0)),
+        (O::Unary(U::Erfc), 27.0, 0.0, 5.2370486e-319),
+        (O::Unary(U::LogErfc), 30.0, 0.0, -903.9741171106439),
+        (O::Unary(U::LogErfc), 1e150, 0.0, -1e300),
+        (O::Unary(U::LogErfc), 1e200, 0.0, -INF),
+        (O::Unary(U::LogErfc), -INF, 0.0, std::f64::consts::LN_2),
         (O::Unary(U::Exp), 709.7, 0.0, 1.6549840276802644e308),
         (O::Unary(U::Expm1), 709.7, 0.0, 1.6549840276802644e308),
         (O::Unary(U::Ln), lo, 0.0, -744.4400719213812),
@@ -101,6 +109,10 @@ fn f64_ranges() {
 fn f32_ranges() {
     let ln = |x: f32| f64::from(x).ln();
     let cases: &[(Function, f32, f32, f64)] = &[
+        (O::Unary(U::Erfc), 9.9, 0.0, 1.5e-44),
+        (O::Unary(U::LogErfc), 30.0, 0.0, -903.9741171106439),
+        (O::Unary(U::LogErfc), 1e19, 0.0, -1e38),
+        (O::Unary(U::LogErfc), f32::NEG_INFINITY, 0.0, std::f64::consts::LN_2),
         (O::Unary(U::Exp), -103.0, 0.0, f64::exp(-103.0)),
         (O::Unary(U::Ln), 1e-45, 0.0, ln(1e-45)),
         (O::Unary(U::Log1p), f32::MAX, 0.0, ln(f32::MAX)),
