@@ -83,7 +83,7 @@ fn training_agrees_and_repeats_itself() {
         let mut program = vae(&graph, 2, 100).training_on(device, 2).unwrap();
         pixels(&mut program, 100);
         program.run(30).unwrap();
-        (program.output("loss").unwrap(), program.states())
+        (program.output("loss").unwrap(), program.states().unwrap())
     };
     let (cpu, gpu, again) = (train(Device::Cpu), train(device), train(device));
     assert_eq!(gpu, again);

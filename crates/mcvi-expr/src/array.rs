@@ -141,6 +141,26 @@ impl Array {
         Array::from_f64s(dtype, self.shape.clone(), self.to_f64())
     }
 
+    /// The array whose elements have these bytes, as many as the shape needs.
+    pub(crate) fn from_bytes(dtype: DType, shape: Shape, bytes: &[u8]) -> Self {
+        debug_assert_eq!(shape.size() * dtype.bytes(), bytes.len());
+        let data = match dtype {
+            DType::F32 => Data::F32(bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect()),
+            DType::F64 => Data::F64(bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()),
+            DType::I32 => Data::I32(bytes.as_chunks().0.iter().map(|b| i32::from_ne_bytes(*b)).collect()),
+        };
+        Array { shape, data }
+    }
+
+    /// Write as many elements as `to` has room for, as bytes, from element `first` on.
+    pub(crate) fn copy_bytes(&self, first: usize, to: &mut [u8]) {
+        match &self.data {
+            Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+            Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+            Data::I32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
+        }
+    }
+
     /// Each element's bits, widened.
     fn bits(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match &self.data {

@@ -51,7 +51,7 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
             continue;
         }
         let out = graph.expr(id);
-        if wrt.contains(&out) {
+        if wrt.iter().any(|x| x.is_same(out)) {
             found.insert(id, ct);
         }
         let args = out.args();

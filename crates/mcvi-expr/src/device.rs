@@ -14,29 +14,6 @@ pub enum Device {
     Cuda(usize),
 }
 
-impl Device {
-    /// The first GPU if it can be used, else the CPU.
-    pub fn auto() -> Device {
-        if Device::Cuda(0).check().is_ok() { Device::Cuda(0) } else { Device::Cpu }
-    }
-
-    /// How many programs of one multiprocessor each can run there side by side; none for the CPU, where threads are shared.
-    pub fn multiprocessors(self) -> Result<Option<usize>> {
-        match self {
-            Device::Cpu => Ok(None),
-            Device::Cuda(index) => crate::cuda::multiprocessors(index).map(Some),
-        }
-    }
-
-    /// Whether programs can run there; the error says what is missing.
-    pub fn check(self) -> Result<()> {
-        match self {
-            Device::Cpu => Ok(()),
-            Device::Cuda(index) => crate::cuda::check(index),
-        }
-    }
-}
-
 impl FromStr for Device {
     type Err = Error;
 

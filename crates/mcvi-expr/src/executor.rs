@@ -5,7 +5,6 @@ use crate::cpu::{Around, Memory};
 use crate::device::Device;
 use crate::error::Result;
 use crate::plan::{Place, Plan};
-use crate::program::{put, put_part};
 use crate::{cpu, cuda};
 
 /// A plan made ready for a device, with its memory.
@@ -24,7 +23,7 @@ impl Executor {
 
     pub fn write(&mut self, plan: &Plan, place: Place, array: &Array) -> Result<()> {
         match self {
-            Executor::Cpu(e) => put(e.memory(plan).get_mut(place, array.shape().size()), array),
+            Executor::Cpu(e) => array.copy_bytes(0, e.memory(plan).get_mut(place, array.shape().size())),
             Executor::Cuda(e) => return e.write(plan, place, array),
         }
         Ok(())
@@ -91,6 +90,29 @@ impl Executor {
     }
 }
 
+impl Device {
+    /// The first GPU if it can be used, else the CPU.
+    pub fn auto() -> Device {
+        if Device::Cuda(0).check().is_ok() { Device::Cuda(0) } else { Device::Cpu }
+    }
+
+    /// How many programs of one multiprocessor each can run there side by side; none for the CPU, where threads are shared.
+    pub fn multiprocessors(self) -> Result<Option<usize>> {
+        match self {
+            Device::Cpu => Ok(None),
+            Device::Cuda(index) => cuda::multiprocessors(index).map(Some),
+        }
+    }
+
+    /// Whether programs can run there; the error says what is missing.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Device::Cpu => Ok(()),
+            Device::Cuda(index) => cuda::check(index),
+        }
+    }
+}
+
 /// Copies rows in and results out around each step.
 struct Transfers<'a> {
     plan: &'a Plan,
@@ -103,7 +125,7 @@ impl Around for Transfers<'_> {
         for (slot, rows) in self.feeds {
             let slot = &self.plan.slots[*slot];
             let n = slot.shape.size();
-            put_part(memory.get_mut(slot.place, n), rows, i * n);
+            rows.copy_bytes(i * n, memory.get_mut(slot.place, n));
         }
     }
     fn after(&mut self, _: usize, memory: &mut Memory<'_>) {

@@ -1,12 +1,11 @@
 //! Programs: expressions compiled once, with their state, to be run many times.
 
-use crate::array::{Array, Data};
+use crate::array::Array;
 use crate::cuda;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::executor::Executor;
-use crate::graph::{Expr, Graph, NodeId};
-use crate::ops::Op;
+use crate::graph::{Expr, Graph, NodeId, Op};
 use crate::plan::{Plan, Slot, plan};
 use crate::shape::{DType, Shape};
 
@@ -110,7 +109,7 @@ impl<'g> ProgramBuilder<'g> {
                 return Err(Error::Update { why });
             };
             let name = graph.slot(slot).0;
-            if self.updates[..i].iter().any(|(earlier, _)| earlier == state) {
+            if self.updates[..i].iter().any(|(earlier, _)| earlier.is_same(*state)) {
                 return Err(Error::Update { why: format!("the state `{name}` is updated twice") });
             }
             if state.shape() != value.shape() || state.dtype() != value.dtype() {
@@ -294,7 +293,7 @@ impl Program {
         let arrays = records.into_iter().zip(result?).map(|(i, bytes)| {
             let slot = &self.plan.outputs[i];
             let dims: Vec<usize> = [&[run.steps], slot.shape.dims()].concat();
-            array(dims, slot.dtype, &bytes)
+            Array::from_bytes(slot.dtype, dims.into(), &bytes)
         });
         Ok(arrays.collect())
     }
@@ -306,13 +305,8 @@ impl Program {
         self.executor.profile(&self.plan, self.seed, self.step, steps.max(1))
     }
 
-    /// Every state with its value, for checkpoints. Empty if the device they are on was lost; see [`Program::try_states`].
-    pub fn states(&mut self) -> Vec<(String, Array)> {
-        self.try_states().unwrap_or_default()
-    }
-
-    /// Every state with its value, or why a device does not give them.
-    pub fn try_states(&mut self) -> Result<Vec<(String, Array)>> {
+    /// Every state with its value, for checkpoints. An error if the device that holds them was lost.
+    pub fn states(&mut self) -> Result<Vec<(String, Array)>> {
         let states = self.plan.slots.iter().filter(|s| s.initial.is_some());
         states.map(|s| Ok((s.name.clone(), take(&mut self.executor, &self.plan, s)?))).collect()
     }
@@ -381,28 +375,5 @@ fn find(slots: &[Slot], kind: &'static str, name: &str) -> Result<usize> {
 
 fn take(executor: &mut Executor, plan: &Plan, slot: &Slot) -> Result<Array> {
     let bytes = executor.read(plan, slot.place, slot.shape.size())?;
-    Ok(array(slot.shape.dims().to_vec(), slot.dtype, &bytes))
-}
-
-fn array(dims: Vec<usize>, dtype: DType, bytes: &[u8]) -> Array {
-    let made = match dtype {
-        DType::F32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect::<Vec<_>>()),
-        DType::F64 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect::<Vec<_>>()),
-        DType::I32 => Array::new(dims, bytes.as_chunks().0.iter().map(|b| i32::from_ne_bytes(*b)).collect::<Vec<_>>()),
-    };
-    made.unwrap_or_else(|_| unreachable!("buffers have the size of their shape"))
-}
-
-/// Write all elements of an array as bytes.
-pub(crate) fn put(to: &mut [u8], array: &Array) {
-    put_part(to, array, 0);
-}
-
-/// Write as many elements as fit, from element `first` on.
-pub(crate) fn put_part(to: &mut [u8], array: &Array, first: usize) {
-    match array.data() {
-        Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-        Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-        Data::I32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
-    }
+    Ok(Array::from_bytes(slot.dtype, slot.shape.clone(), &bytes))
 }

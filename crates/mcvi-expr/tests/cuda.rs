@@ -107,7 +107,7 @@ fn elementwise_functions_agree() {
         let p = g.literal(array(400, wide.iter().map(|x| x.abs() + 0.01).collect::<Vec<_>>()).cast(t));
         let n = g.literal(array(400, (0..400).map(|i| f64::from(i % 7) * 0.5).collect::<Vec<_>>()).cast(t));
         let y = x.cos();
-        let named: [(&str, Expr<'_>); 26] = [
+        let named: [(&str, Expr<'_>); 29] = [
             ("neg", -x),
             ("recip", 1.0 / x),
             ("square", x.square()),
@@ -124,6 +124,9 @@ fn elementwise_functions_agree() {
             ("tanh", x.tanh()),
             ("sin", x.sin()),
             ("erf", x.erf()),
+            ("erfc", x.erfc()),
+            ("erfcx", x.erfcx()),
+            ("log_erfc", x.log_erfc()),
             ("lgamma", p.lgamma()),
             ("digamma", p.digamma()),
             ("trigamma", p.polygamma(1)),
@@ -564,7 +567,7 @@ fn runs_with_feeds_records_and_failures_agree() {
         let run = Run::steps(steps).feed("x", &x).feed("index", &index).record("loss").record("y");
         let recorded = program.execute(&run).unwrap();
         assert_eq!(program.step(), steps as u64);
-        results.push([recorded, program.states().into_iter().map(|s| s.1).collect()].concat());
+        results.push([recorded, program.states().unwrap().into_iter().map(|s| s.1).collect()].concat());
     }
     for (want, got) in results[0].iter().zip(&results[1]) {
         common::assert_close(&got.to_f64(), &want.to_f64(), 1e-10);
@@ -598,7 +601,7 @@ fn a_run_repeats_itself_on_any_number_of_multiprocessors() {
         let builder = g.program().output("loss", loss).update(w, w - d * 0.1).device(device).multiprocessors(count);
         let mut program = builder.compile().unwrap();
         let losses = program.execute(&Run::steps(200).record("loss")).unwrap();
-        (losses, program.states())
+        (losses, program.states().unwrap())
     };
     let first = run(1000);
     assert_eq!(first, run(1000));
@@ -620,7 +623,7 @@ fn convolutions_repeat_themselves_on_any_number_of_multiprocessors() {
         let builder = g.program().output("loss", loss).update(f, f - d * 0.1).device(device).multiprocessors(count);
         let mut program = builder.compile().unwrap();
         let losses = program.execute(&Run::steps(100).record("loss")).unwrap();
-        (losses, program.states())
+        (losses, program.states().unwrap())
     };
     let first = run(1000);
     assert_eq!(first, run(1000));
@@ -640,7 +643,7 @@ fn programs_in_several_threads_do_not_disturb_each_other() {
         let builder = g.program().output("loss", loss).update(w, w - d * 0.1).device(device).multiprocessors(count);
         let mut program = builder.compile().unwrap();
         let losses = program.execute(&Run::steps(300).record("loss")).unwrap();
-        (losses, program.states())
+        (losses, program.states().unwrap())
     };
     let alone: Vec<_> = (0..4).map(|i| run(i, 1000)).collect();
     // All of the GPU for each, and a part of it.

@@ -44,6 +44,9 @@ functions! {
     sin_differentiates_twice: |x| x.sin(), -4.0..4.0;
     cos_differentiates_twice: |x| x.cos(), -4.0..4.0;
     erf_differentiates_twice: |x| x.erf(), -2.0..2.0;
+    erfc_differentiates_twice: |x| x.erfc(), -2.0..2.0;
+    erfcx_differentiates_twice: |x| x.erfcx(), -1.5..2.0, 5.0..8.0;
+    log_erfc_differentiates_twice: |x| x.log_erfc(), -2.0..2.0, 5.0..8.0, 30.0..40.0;
     lgamma_differentiates_twice: |x| x.lgamma(), 0.3..4.0, 50.0..100.0, -1.8..-1.2;
     digamma_differentiates_twice: |x| x.digamma(), 0.3..4.0, 50.0..100.0, -1.8..-1.2;
     trigamma_differentiates_twice: |x| x.polygamma(1), 0.3..4.0, 50.0..100.0;

@@ -479,7 +479,7 @@ fn a_program_of_nothing_runs() {
     let mut program = Graph::new().program().compile().unwrap();
     program.run(3).unwrap();
     assert_eq!(program.step(), 3);
-    assert!(program.states().is_empty() && program.output_names().is_empty());
+    assert!(program.states().unwrap().is_empty() && program.output_names().is_empty());
 }
 
 #[test]
@@ -495,16 +495,16 @@ fn an_index_out_of_range_fails_its_step_and_leaves_the_program_as_it_was_before(
             let mut program = builder.threads(threads).compile().unwrap();
             program.write("index", &ints(&[0, 4])).unwrap();
             program.run(1).unwrap();
-            let before = program.states();
+            let before = program.states().unwrap();
             program.write("index", &ints(&[0, bad])).unwrap();
             let error = program.run(1).unwrap_err();
             assert!(matches!(error, Error::Index { index, len: 5, .. } if index == i64::from(bad)), "{error}");
-            assert_eq!((program.states(), program.step()), (before.clone(), 1));
+            assert_eq!((program.states().unwrap(), program.step()), (before.clone(), 1));
             // In a run of several steps, those before the failure count.
             let rows = Array::new([3, 2], vec![1, 2, 0, bad, 3, 3]).unwrap();
             assert!(program.execute(&Run::steps(3).feed("index", &rows).record("picked")).is_err());
             assert_eq!(program.step(), 2);
-            assert_ne!(program.states(), before);
+            assert_ne!(program.states().unwrap(), before);
             program.write("index", &ints(&[3, 3])).unwrap();
             program.run(1).unwrap();
             assert_eq!(program.output("picked").unwrap().to_f64(), [4.0, 4.0]);
@@ -561,10 +561,10 @@ fn a_step_that_fails_late_undoes_what_it_did_early_and_early_what_would_come_lat
             let mut program = program.threads(threads).compile().unwrap();
             program.write("index", &ints(&[0, n as i32 - 1])).unwrap();
             program.run(2).unwrap();
-            let before = program.states();
+            let before = program.states().unwrap();
             program.write("index", &ints(&[0, n as i32])).unwrap();
             assert!(matches!(program.run(1), Err(Error::Index { .. })));
-            assert_eq!(program.states(), before, "{threads} threads, late: {late}");
+            assert_eq!(program.states().unwrap(), before, "{threads} threads, late: {late}");
             assert_eq!(program.step(), 2);
             // And it goes on.
             program.write("index", &ints(&[0, 1])).unwrap();

@@ -278,7 +278,7 @@ fn states_updated_by_random_expressions_see_only_old_states() {
                 }
             };
             expected = trees[..4].iter().enumerate().map(next).collect();
-            for (name, got) in program.states() {
+            for (name, got) in program.states().unwrap() {
                 let k: usize = name[1..].parse().expect("s0 to s3");
                 assert_close(&got.to_f64(), &expected[k].to_f64(), 1e-10);
             }

@@ -149,8 +149,10 @@ impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
                 (0, self.total)
             }
         };
-        let read: *mut S = scratch.bytes().as_mut_ptr().cast();
-        let converted: *mut T = scratch.bytes().as_mut_ptr().wrapping_add(CHUNK * size_of::<S>()).cast();
+        // Both from one borrow: another call of `bytes` would end the validity of the first pointer.
+        let memory = scratch.bytes().as_mut_ptr();
+        let read: *mut S = memory.cast();
+        let converted: *mut T = memory.wrapping_add(CHUNK * size_of::<S>()).cast();
         let mut first = start;
         while first < end {
             let n = CHUNK.min(end - first);

@@ -4,14 +4,15 @@
 mod write;
 
 use super::arena::Arena;
-use super::micro::{Lists, Micro, MicroOp, Term, as_muladd, lists, micro};
+use super::micro::{Lists, Micro, Term, as_muladd, lists, micro};
 use super::reduce::{fold, reduce_run};
 use super::sources::Float;
 use super::strided::{fill, gather};
 use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
-use crate::ops::{Binary, Reduction, Unary};
-use crate::plan::{Function, Map, Over, Strided, Value};
+use crate::graph::Reduction;
+use crate::plan::{Map, Over, Strided, Value};
+use crate::table::{Binary, Function};
 
 /// Registers of one kernel should stay in the first-level cache.
 const REGISTER_BYTES: usize = 24 * 1024;
@@ -73,49 +74,6 @@ pub(super) struct MapJob<T> {
     max: Micro<T>,
     lists: Lists,
     cost: f64,
-}
-
-fn micro_op(function: Function) -> MicroOp {
-    match function {
-        Function::Select => MicroOp::Select,
-        Function::MulAdd => MicroOp::MulAdd,
-        Function::DiffPair(k) => MicroOp::PolygammaDiffPair(k),
-        Function::Second => unreachable!("computed by the operation before"),
-        Function::Unary(u) => match u {
-            Unary::Neg => MicroOp::Neg,
-            Unary::Recip => MicroOp::Recip,
-            Unary::Square => MicroOp::Square,
-            Unary::Sqrt => MicroOp::Sqrt,
-            Unary::Abs => MicroOp::Abs,
-            Unary::Sign => MicroOp::Sign,
-            Unary::Floor => MicroOp::Floor,
-            Unary::Exp => MicroOp::Exp,
-            Unary::Expm1 => MicroOp::Expm1,
-            Unary::Ln => MicroOp::Ln,
-            Unary::Log1p => MicroOp::Log1p,
-            Unary::Softplus => MicroOp::Softplus,
-            Unary::Sigmoid => MicroOp::Sigmoid,
-            Unary::Tanh => MicroOp::Tanh,
-            Unary::Sin => MicroOp::Sin,
-            Unary::Cos => MicroOp::Cos,
-            Unary::Erf => MicroOp::Erf,
-            Unary::Lgamma => MicroOp::Lgamma,
-            Unary::Polygamma(n) => MicroOp::Polygamma(n),
-        },
-        Function::Binary(b) => match b {
-            Binary::Add => MicroOp::Add,
-            Binary::Sub => MicroOp::Sub,
-            Binary::Mul => MicroOp::Mul,
-            Binary::Div => MicroOp::Div,
-            Binary::Min => MicroOp::Min,
-            Binary::Max => MicroOp::Max,
-            Binary::Pow => MicroOp::Pow,
-            Binary::Lt => MicroOp::Lt,
-            Binary::Le => MicroOp::Le,
-            Binary::Eq => MicroOp::Eq,
-            Binary::PolygammaDiff(k) => MicroOp::PolygammaDiff(k),
-        },
-    }
 }
 
 /// Hands out register slots and takes them back.
@@ -219,8 +177,8 @@ impl<T: Float> MapJob<T> {
                     pair.second = true;
                 }
                 function => {
-                    let (op, arity) = (micro_op(function), op.args.len());
-                    let (run, muladd) = (micro(layout.level, op), as_muladd(op));
+                    let (arity, muladd) = (op.args.len(), as_muladd(function));
+                    let run = micro(layout.level, function);
                     code.push(Instruction { run, muladd, to, args, arity, second: false });
                 }
             }
@@ -266,8 +224,8 @@ impl<T: Float> MapJob<T> {
             code,
             stores,
             reduces,
-            add: micro(layout.level, MicroOp::Add),
-            max: micro(layout.level, MicroOp::Max),
+            add: micro(layout.level, Function::Binary(Binary::Add)),
+            max: micro(layout.level, Function::Binary(Binary::Max)),
             lists: lists::<T>(layout.level),
             cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }

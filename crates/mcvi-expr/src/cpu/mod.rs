@@ -7,11 +7,12 @@
 mod arena;
 mod conv;
 mod copy;
+mod executor;
 mod gemm;
 mod indexing;
 mod linalg;
 mod map;
-pub(crate) mod micro;
+mod micro;
 mod product;
 mod reduce;
 mod resize;
@@ -20,18 +21,16 @@ mod strided;
 mod tape;
 mod team;
 
+pub(crate) use executor::{Around, Executor, Memory};
+
 use crate::error::{Error, Result};
 use crate::plan::{BufId, Kernel, Place, Plan};
 use crate::shape::DType;
 use arena::Arena;
 use micro::Level;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use tape::{Draft, Tape};
-use team::{Barrier, Team};
-
-/// A level cheaper than this (in nanoseconds) is not worth waking other threads for.
-const WORTH_SHARING: f64 = 8000.0;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tape::Draft;
 
 /// One kernel made ready for this machine.
 trait Job: Send + Sync {
@@ -136,319 +135,6 @@ fn level() -> Result<Level> {
             let why = format!("`{other}` is none of baseline, avx2, avx512");
             Err(Error::Setting { what: "MCVI_SIMD", why })
         }
-    }
-}
-
-enum Segment {
-    /// Jobs for the first thread, in order.
-    Alone(Tape),
-    /// Tiles of independent jobs, the heaviest jobs first; the counter hands them out.
-    Shared(Vec<(u32, u32)>, AtomicUsize),
-}
-
-/// A compiled program with its memory.
-pub(crate) struct Executor {
-    jobs: Vec<Box<dyn Job>>,
-    segments: Vec<Segment>,
-    arena: Arena,
-    threads: usize,
-    /// Byte ranges of states that a step may have overwritten when it fails; they are restored then.
-    exposed: Vec<(usize, usize)>,
-}
-
-/// What happens around each step of a run, on one thread.
-pub(crate) trait Around: Send {
-    /// Before step number `i` of this run.
-    fn before(&mut self, i: usize, memory: &mut Memory<'_>);
-    /// After it.
-    fn after(&mut self, i: usize, memory: &mut Memory<'_>);
-}
-
-/// Access to the buffers while no kernel runs.
-pub(crate) struct Memory<'a> {
-    plan: &'a Plan,
-    bytes: &'a mut [u8],
-}
-
-impl Memory<'_> {
-    fn range(&self, place: Place, len: usize) -> std::ops::Range<usize> {
-        let buffer = &self.plan.buffers[place.buf.0 as usize];
-        let start = buffer.offset + place.first * buffer.dtype.bytes();
-        start..start + len * buffer.dtype.bytes()
-    }
-    /// The bytes of `len` elements.
-    pub fn get(&self, place: Place, len: usize) -> &[u8] {
-        &self.bytes[self.range(place, len)]
-    }
-    /// The same, to be written.
-    pub fn get_mut(&mut self, place: Place, len: usize) -> &mut [u8] {
-        let range = self.range(place, len);
-        &mut self.bytes[range]
-    }
-}
-
-impl Executor {
-    pub fn new(plan: &Plan, threads: usize) -> Result<Self> {
-        // Before anything that grows with the arrays is made.
-        Arena::empty(plan.arena_bytes)?;
-        let layout = Layout { plan, level: level()? };
-        let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
-        // Consecutive levels for one thread, and the tiles of levels to share.
-        let mut alone: Vec<Vec<usize>> = vec![];
-        let mut order_of: Vec<Option<Vec<(u32, u32)>>> = vec![];
-        let mut last_fallible = None;
-        let mut segment_of = vec![0; jobs.len()];
-        for level in &plan.levels {
-            let mut order: Vec<usize> = level.clone().collect();
-            let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
-            let tiles: usize = order.iter().map(|&j| jobs[j].tiles()).sum();
-            if cost < WORTH_SHARING || tiles < 2 {
-                match (order_of.last(), alone.last_mut()) {
-                    (Some(None), Some(list)) => list.extend(order),
-                    _ => {
-                        alone.push(order);
-                        order_of.push(None);
-                    }
-                }
-            } else {
-                let weight = |j: usize| jobs[j].cost() / jobs[j].tiles() as f64;
-                order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
-                let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));
-                order_of.push(Some(tiles.collect()));
-            }
-            for j in level.clone() {
-                segment_of[j] = order_of.len();
-                if matches!(plan.kernels[j], Kernel::Index { .. } | Kernel::External { .. }) {
-                    last_fallible = Some(order_of.len());
-                }
-            }
-        }
-        let drafts = alone.into_iter().map(|list| {
-            let mut draft = Draft::new(plan.arena_bytes);
-            for j in list {
-                if !jobs[j].write_out(&mut draft) {
-                    draft.job(j);
-                }
-            }
-            draft
-        });
-        let (tapes, constants, tape_bytes) = tape::finish(drafts.collect(), plan.arena_bytes);
-        let mut tapes = tapes.into_iter();
-        let segments = order_of.into_iter().filter_map(|order| match order {
-            Some(tiles) => Some(Segment::Shared(tiles, AtomicUsize::new(0))),
-            None => tapes.next().map(Segment::Alone),
-        });
-        let segments = segments.collect();
-        let mut arena = Arena::new(plan.arena_bytes + tape_bytes)?;
-        arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
-        let mut executor = Executor { jobs, segments, arena, threads, exposed: vec![] };
-        for (place, array) in &plan.literals {
-            crate::program::put(executor.memory(plan).get_mut(*place, array.shape().size()), array);
-        }
-        let memory = executor.memory(plan);
-        // A step ends with the segment in which it fails: what is overwritten later needs no copy.
-        let early: Vec<BufId> = (plan.kernels.iter().zip(&segment_of))
-            .filter(|(_, segment)| last_fallible.is_some_and(|last| **segment <= last))
-            .flat_map(|(kernel, _)| kernel.writes())
-            .collect();
-        let states = plan.slots.iter().filter(|s| s.initial.is_some() && early.contains(&s.place.buf));
-        executor.exposed = states.map(|s| memory.range(s.place, s.shape.size())).map(|r| (r.start, r.len())).collect();
-        Ok(executor)
-    }
-
-    pub fn memory<'a>(&'a mut self, plan: &'a Plan) -> Memory<'a> {
-        Memory { plan, bytes: self.arena.bytes() }
-    }
-
-    pub fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
-    }
-
-    /// Run `steps` steps, the first with number `first_step`. If one fails, states are as they were before it, and
-    /// the number of steps completed is returned with the error.
-    pub fn run(
-        &mut self,
-        plan: &Plan,
-        seed: u64,
-        first_step: u64,
-        steps: usize,
-        around: &mut dyn Around,
-    ) -> (usize, Result<()>) {
-        let shared = self.segments.iter().any(|s| matches!(s, Segment::Shared(..)));
-        let threads = if shared { self.threads } else { 1 };
-        let (failure, failed, bytes) = (Mutex::new(None), AtomicBool::new(false), self.arena.bytes());
-        let walk = Walk {
-            len: bytes.len(),
-            ctx: Ctx {
-                base: bytes.as_mut_ptr(),
-                seed,
-                step: first_step,
-                alone: false,
-                failure: &failure,
-                failed: &failed,
-            },
-            executor: Parts { jobs: &self.jobs, segments: &self.segments, exposed: &self.exposed },
-            plan,
-            steps,
-            backup: Mutex::new(vec![0; self.exposed.iter().map(|s| s.1).sum()]),
-            around: Mutex::new(around),
-            done: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            scratch: self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0),
-        };
-        Team::of(threads).run(&|thread, scratch, barrier| walk.go(thread, scratch, barrier));
-        let done = walk.done.into_inner();
-        (done, failure.into_inner().unwrap_or(None).map_or(Ok(()), Err))
-    }
-}
-
-impl Executor {
-    /// Nanoseconds each kernel takes on one thread: the median of `steps` steps, which leave no trace in the states.
-    pub fn profile(&mut self, seed: u64, step: u64, steps: usize) -> Result<Vec<f64>> {
-        let before = self.arena.clone();
-        let (failure, failed) = (Mutex::new(None), AtomicBool::new(false));
-        let base = self.arena.bytes().as_mut_ptr();
-        let ctx = Ctx { base, seed, step, alone: true, failure: &failure, failed: &failed };
-        let mut scratch = Arena::default();
-        scratch.reserve(self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0));
-        let mut times = vec![vec![]; self.jobs.len()];
-        for _ in 0..steps {
-            for (job, time) in self.jobs.iter().zip(&mut times) {
-                let start = std::time::Instant::now();
-                for tile in 0..job.tiles() {
-                    // SAFETY: kernels stand in the order of their levels, and this is the only thread.
-                    unsafe { job.run(&ctx, tile, &mut scratch) };
-                }
-                time.push(start.elapsed().as_nanos() as f64);
-            }
-        }
-        self.arena = before;
-        let median = |mut t: Vec<f64>| {
-            t.sort_by(f64::total_cmp);
-            t[t.len() / 2]
-        };
-        let times = times.into_iter().map(median).collect();
-        failure.into_inner().unwrap_or(None).map_or(Ok(times), Err)
-    }
-}
-
-/// What all threads see of the executor while they run it.
-struct Parts<'a> {
-    jobs: &'a [Box<dyn Job>],
-    segments: &'a [Segment],
-    exposed: &'a [(usize, usize)],
-}
-
-/// One run, shared by the threads of a team.
-struct Walk<'a> {
-    executor: Parts<'a>,
-    plan: &'a Plan,
-    ctx: Ctx<'a>,
-    /// Bytes of the arena.
-    len: usize,
-    steps: usize,
-    /// States before the present step that it may have overwritten when it fails.
-    backup: Mutex<Vec<u8>>,
-    around: Mutex<&'a mut dyn Around>,
-    done: AtomicUsize,
-    failed: AtomicBool,
-    /// The present step has failed: changes only while all threads wait, so that they agree.
-    stop: AtomicBool,
-    scratch: usize,
-}
-
-impl Walk<'_> {
-    fn go(&self, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
-        scratch.reserve(self.scratch);
-        for i in 0..self.steps {
-            if thread == 0 {
-                self.before(i);
-            }
-            self.step(Ctx { step: self.ctx.step.wrapping_add(i as u64), ..self.ctx }, thread, scratch, barrier);
-            if thread == 0 {
-                self.after(i);
-            }
-            barrier.wait(|| {});
-            if self.failed.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-    }
-
-    fn step(&self, ctx: Ctx<'_>, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
-        let jobs = self.executor.jobs;
-        let (alone, ctx) = (Ctx { alone: true, ..ctx }, Ctx { alone: barrier.is_for_one(), ..ctx });
-        for segment in self.executor.segments {
-            match segment {
-                Segment::Alone(_) if thread > 0 || self.has_failed() => {}
-                // SAFETY: levels run in order on one thread while the others wait.
-                Segment::Alone(tape) => unsafe {
-                    tape.run(&alone, |j| {
-                        (0..jobs[j].tiles()).for_each(|tile| jobs[j].run(&alone, tile, scratch));
-                    });
-                },
-                Segment::Shared(tiles, next) => {
-                    barrier.wait(|| self.stop.store(self.has_failed(), Ordering::Relaxed));
-                    if self.stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    while let Some(&(j, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        // SAFETY: jobs of one level are independent, and each tile is handed out once.
-                        unsafe { jobs[j as usize].run(&ctx, tile as usize, scratch) };
-                    }
-                    barrier.wait(|| next.store(0, Ordering::Relaxed));
-                }
-            }
-        }
-    }
-
-    /// Whether the present step has failed so far.
-    fn has_failed(&self) -> bool {
-        self.ctx.failed.load(Ordering::Relaxed)
-    }
-
-    /// The whole arena.
-    ///
-    /// # Safety
-    /// Only between steps, on the first thread, while the others wait.
-    #[expect(clippy::mut_from_ref, reason = "the arena is shared by raw pointer; the caller promises to be alone")]
-    unsafe fn bytes(&self) -> &mut [u8] {
-        // SAFETY: the pointer and length are those of the executor's arena, which outlives the run.
-        unsafe { std::slice::from_raw_parts_mut(self.ctx.base, self.len) }
-    }
-
-    fn before(&self, i: usize) {
-        // SAFETY: the others wait at the first barrier of the step.
-        let bytes = unsafe { self.bytes() };
-        let mut backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = backup.as_mut_slice();
-        for &(start, n) in self.executor.exposed {
-            let Some((part, tail)) = rest.split_at_mut_checked(n) else { break };
-            part.copy_from_slice(&bytes[start..start + n]);
-            rest = tail;
-        }
-        let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
-        around.before(i, &mut Memory { plan: self.plan, bytes });
-    }
-
-    fn after(&self, i: usize) {
-        // SAFETY: a shared segment ends with a barrier, so the others have nothing left to do in this step.
-        let bytes = unsafe { self.bytes() };
-        if self.ctx.failure.lock().is_ok_and(|f| f.is_none()) {
-            let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
-            around.after(i, &mut Memory { plan: self.plan, bytes });
-            self.done.store(i + 1, Ordering::Relaxed);
-            return;
-        }
-        let backup = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = backup.as_slice();
-        for &(start, n) in self.executor.exposed {
-            let Some((part, tail)) = rest.split_at_checked(n) else { break };
-            bytes[start..start + n].copy_from_slice(part);
-            rest = tail;
-        }
-        self.failed.store(true, Ordering::Relaxed);
     }
 }
 

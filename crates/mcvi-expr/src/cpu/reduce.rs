@@ -1,10 +1,11 @@
 //! Reductions of runs, rows and columns, and the combination of what tiles have reduced.
 
 use super::arena::Arena;
-use super::micro::{Level, Micro, MicroOp, micro};
+use super::micro::{Level, Micro, micro};
 use super::sources::Float;
 use super::{At, Ctx, Job};
-use crate::ops::Reduction;
+use crate::graph::Reduction;
+use crate::table::{Binary, Function};
 
 pub(super) fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
     match how {
@@ -98,7 +99,7 @@ pub(super) struct CombineJob<T> {
 
 impl<T: Float> CombineJob<T> {
     pub fn new(how: Reduction, parts: usize, len: usize, from: At<T>, to: At<T>, level: Level) -> Self {
-        let op = if how == Reduction::Sum { MicroOp::Add } else { MicroOp::Max };
+        let op = Function::Binary(if how == Reduction::Sum { Binary::Add } else { Binary::Max });
         CombineJob { how, parts, len, from, to, step: micro(level, op) }
     }
     const COLUMNS: usize = 512;

@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::micro::{Level, Real, noise};
 use super::{At, Ctx, Job, Layout};
-use crate::ops::{Blackbox, Draw, ExternalPart};
+use crate::graph::{Blackbox, Draw, ExternalPart};
 use crate::plan::Kernel;
 
 /// The arithmetic that kernels without a vector form need.

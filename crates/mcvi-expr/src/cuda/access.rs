@@ -1,7 +1,7 @@
 //! Which elements a kernel reads and writes: what order, levels and memory follow from.
 
 use super::fuse::{Epilogue, Work};
-use crate::ops::ExternalPart;
+use crate::graph::ExternalPart;
 use crate::plan::{BufId, ConvPart, IMAGES_PER_TILE, Kernel, Map, Over, Place, Strided};
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
 //! Work that may wait, such as gradients of weights, moved to where multiprocessors are idle: products to other levels,
 //! gradients of filters, which take longer than most levels do, to blocks that are set aside for them for several levels.
 
-use super::chain;
 use super::conv::Convolution;
 use super::fuse::{Step, Work};
-use super::lower::{BLOCKS, Precision, Tile};
+use super::pipeline;
 use super::schedule::makespan;
+use super::task::{BLOCKS, Precision, Tile};
 use crate::plan::ConvPart;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -111,7 +111,7 @@ pub(super) fn spread(steps: &mut [Step], room: usize) {
     }
     let kept = |(s, all): (usize, &Vec<usize>)| all.iter().all(|&b| steps[b].until < steps[s].level);
     debug_assert!(before.iter().enumerate().all(kept));
-    chain::link(steps, &before, room);
+    pipeline::link(steps, &before, room);
 }
 
 fn gradient(work: &Work) -> bool {

@@ -1,14 +1,19 @@
 //! Fused maps as CUDA C.
 
 use super::fuse::Epilogue;
-use crate::ops::{Binary, Reduction, Unary};
-use crate::plan::{Function, Map, MapOp, Over, Place, Strided, Value};
+use crate::graph::Reduction;
+use crate::plan::{Map, Over, Place, Strided, Value};
 use crate::shape::DType;
+use crate::table::Function;
 use std::fmt::Write;
 
+mod functions;
 mod tail;
 
+pub(super) use functions::functions;
 pub(super) use tail::Tail;
+
+use functions::call;
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 512;
@@ -50,27 +55,6 @@ fn constant(dtype: DType, x: f64) -> String {
         DType::F32 => format!("__int_as_float(0x{:08x})", (x as f32).to_bits()),
         _ => format!("__longlong_as_double(0x{:016x}ll)", x.to_bits()),
     }
-}
-
-fn call(ops: &[MapOp], op: &MapOp, args: &[String]) -> String {
-    let name = match op.function {
-        Function::Unary(Unary::Polygamma(n)) => return format!("f_polygamma({n}, {})", args[0]),
-        Function::Binary(Binary::PolygammaDiff(k)) => {
-            return format!("f_polygamma_diff({k}, {}, {})", args[0], args[1]);
-        }
-        Function::DiffPair(k) => return format!("f_polygamma_diff({k}, {}, {})", args[0], args[1]),
-        // Computed apart from the first: that shares less, but keeps one form.
-        Function::Second => {
-            let Value::Op(pair) = op.args[0] else { unreachable!("a second result belongs to an operation") };
-            let Function::DiffPair(k) = ops[pair].function else { unreachable!("only pairs have a second result") };
-            return format!("f_polygamma_diff({}, {}, {})", k + 1, args[0], args[1]);
-        }
-        Function::Unary(u) => u.name(),
-        Function::Binary(b) => b.name(),
-        Function::Select => "select",
-        Function::MulAdd => "muladd",
-    };
-    format!("f_{name}({})", args.join(", "))
 }
 
 /// Where an element of images lies: plane by plane of so many elements, image by image of so many. Its place is known as `image`,

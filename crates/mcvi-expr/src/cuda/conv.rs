@@ -2,7 +2,7 @@
 
 use super::code::{self, Planes, SPREAD, THREADS, WARPS, type_name};
 use super::fuse::{Epilogue, Work};
-use super::lower::{Functions, Layout, Precision, REDUCTION, Task};
+use super::task::{Functions, Layout, Precision, REDUCTION, Task};
 use crate::plan::{Conv, ConvPart, IMAGES_PER_TILE};
 use crate::shape::DType;
 use std::fmt::Write;

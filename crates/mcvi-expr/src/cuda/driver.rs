@@ -1,7 +1,7 @@
 //! The GPU itself: found, given memory, fed and launched, with every error of the driver in words.
 
-use super::lower::Functions;
 use super::nvrtc;
+use super::task::Functions;
 use crate::error::{Error, Result};
 use crate::plan::{IMAGES_PER_TILE, Kernel, Plan};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};

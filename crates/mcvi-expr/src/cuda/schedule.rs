@@ -1,6 +1,6 @@
 //! Who computes which tile when: a list of tiles for each block, fixed before anything runs.
 
-use super::lower::{BLOCKS, Task};
+use super::task::{BLOCKS, Task};
 use std::collections::HashMap;
 
 /// No level.
@@ -28,7 +28,7 @@ fn completes(level: usize, adds: u32) -> u32 {
 
 /// Give the tiles of each level to blocks, the dearest first, each to the block that has least to do. Blocks set aside for a
 /// task wait like others when its first level begins, and report when its last one ends. Blocks go on with their tiles of a
-/// chain without waiting.
+/// pipeline without waiting.
 pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     let mut lists = Lists::default();
     let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -49,9 +49,9 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     // Chains: the last level of each, and where their tiles are; and until when blocks are part of one.
     let mut ends: HashMap<usize, usize> = HashMap::new();
     for (level, group) in groups.iter().enumerate() {
-        ends.extend(group.iter().filter_map(|&t| Some((tasks[t].chain?, level))));
+        ends.extend(group.iter().filter_map(|&t| Some((tasks[t].pipeline?, level))));
     }
-    let mut chains: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut pipelines: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut linked: Vec<Option<usize>> = vec![None; blocks];
     // The level, of those of the plan too, before which each block knows that all is complete.
     let mut known: Vec<Option<(usize, usize)>> = vec![None; blocks];
@@ -80,7 +80,7 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
         let (mut joining, mut ordinary) = (vec![], vec![]);
         for &t in *group {
             let task = &tasks[t];
-            if task.chain.and_then(|c| chains.get(&c)).is_some_and(|all| all.len() == task.tiles) {
+            if task.pipeline.and_then(|c| pipelines.get(&c)).is_some_and(|all| all.len() == task.tiles) {
                 joining.push(t);
                 continue;
             }
@@ -101,7 +101,7 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
             }
         }
         for t in joining {
-            let of = &chains[&tasks[t].chain.unwrap_or_default()];
+            let of = &pipelines[&tasks[t].pipeline.unwrap_or_default()];
             for (tile, &block) in of.iter().enumerate() {
                 load[block] += tasks[t].cost;
                 give(block, t, tile, true, &mut count);
@@ -117,9 +117,9 @@ pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
                 give(block, t, tile, false, &mut count);
                 own.push(block);
             }
-            if let Some(chain) = tasks[t].chain.filter(|c| ends[c] > level) {
-                own.iter().for_each(|&b| linked[b] = linked[b].max(Some(ends[&chain])));
-                chains.insert(chain, own);
+            if let Some(pipeline) = tasks[t].pipeline.filter(|c| ends[c] > level) {
+                own.iter().for_each(|&b| linked[b] = linked[b].max(Some(ends[&pipeline])));
+                pipelines.insert(pipeline, own);
             }
         }
         let mut busy = 0;
@@ -228,7 +228,8 @@ mod tests {
         let mut raw: Vec<usize> = tasks.iter().map(|t| t.level).collect();
         raw.sort_unstable();
         raw.dedup();
-        let first = |chain: usize| tasks.iter().filter(|t| t.chain == Some(chain)).map(|t| t.level).min().unwrap();
+        let first =
+            |pipeline: usize| tasks.iter().filter(|t| t.pipeline == Some(pipeline)).map(|t| t.level).min().unwrap();
         let mut counters = vec![0u32; lists.levels];
         // Tiles done in a step, and where each block is: step and place in its list.
         let mut done: Vec<HashMap<(usize, u32), usize>> = vec![HashMap::new(); 2];
@@ -250,7 +251,7 @@ mod tests {
             let (step, place) = at[block];
             let item = of(block)[place];
             let t = (item[0] & !EARLY) as usize;
-            // All of earlier levels must be complete, or of a chain all before its first and this block's own tile.
+            // All of earlier levels must be complete, or of a pipeline all before its first and this block's own tile.
             let complete = |s: usize, below: usize| {
                 tasks
                     .iter()
@@ -258,10 +259,10 @@ mod tests {
                     .filter(|(_, t)| t.until < below)
                     .all(|(i, t)| (0..t.tiles).all(|k| done[s].contains_key(&(i, k as u32))))
             };
-            let from = if item[4] == NONE { tasks[t].chain.map_or(tasks[t].level, first) } else { tasks[t].level };
+            let from = if item[4] == NONE { tasks[t].pipeline.map_or(tasks[t].level, first) } else { tasks[t].level };
             assert!(complete(step, from) && (step == 0 || complete(step - 1, usize::MAX)), "{t} of step {step}");
             for (i, other) in tasks.iter().enumerate() {
-                if other.chain.is_some() && other.chain == tasks[t].chain && other.level < tasks[t].level {
+                if other.pipeline.is_some() && other.pipeline == tasks[t].pipeline && other.level < tasks[t].level {
                     let by = done[step].get(&(i, item[1])).copied();
                     assert!(by == Some(block) || by.is_some() && item[4] != NONE, "{t} after {i}");
                 }
@@ -302,10 +303,10 @@ mod tests {
                 }
             }
             // Chains of some length.
-            for (chain, &first) in [1, 4, 5].iter().enumerate() {
+            for (pipeline, &first) in [1, 4, 5].iter().enumerate() {
                 for level in first..(first + 1 + random(5)).min(levels) {
                     let mut task = Task::new(0, vec![], (6, 5000.0), level);
-                    (task.chain, task.ready) = (Some(chain), Some(random(level + 1)));
+                    (task.pipeline, task.ready) = (Some(pipeline), Some(random(level + 1)));
                     tasks.push(task);
                 }
             }

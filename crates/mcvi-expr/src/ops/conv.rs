@@ -1,27 +1,11 @@
 //! Two-dimensional convolution with its two adjoints, and nearest-neighbour resizing with its adjoint. Every one of
 //! them is linear in each operand, so the five are closed under differentiation.
 
-use super::{Op, Vjp};
+use super::Vjp;
 use crate::error::Error;
-use crate::graph::Expr;
+use crate::graph::{Expr, Op, Window};
 use crate::shape::Shape;
 use std::panic::Location;
-
-/// How a filter moves over an image.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Window {
-    pub stride: usize,
-    /// Zeros assumed before and after, for rows and columns alike.
-    pub before: usize,
-    pub after: usize,
-}
-
-impl Window {
-    fn out(self, extent: usize, filter: usize) -> Option<usize> {
-        let room = (extent + self.before + self.after).checked_sub(filter)?;
-        Some(room / self.stride + 1)
-    }
-}
 
 pub(super) fn vjp<'g>(op: &Op, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     let ct = v.ct;
@@ -85,7 +69,7 @@ impl<'g> Expr<'g> {
             if self.dtype() != filters.dtype() {
                 return Err(Error::DTypes { op, left: self.dtype(), right: filters.dtype(), at });
             }
-            let (Some(oh), Some(ow)) = (window.out(h, fh), window.out(w, fw)) else {
+            let (Some(oh), Some(ow)) = (window.output(h, fh), window.output(w, fw)) else {
                 return Err(misfit("the filter is larger than the padded image"));
             };
             Ok((Op::Conv(window), [n, o, oh, ow].into(), self.dtype()))

@@ -1,201 +1,110 @@
-//! Elementwise operations: arithmetic, functions, comparisons, selection.
+//! Elementwise operations: arithmetic, functions, comparisons, selection. What each computes and its derivative stand in
+//! [`crate::table`].
 
+use super::Vjp;
 use super::simplify::simplify;
-use super::{Op, Vjp};
 use crate::error::{At, Error};
-use crate::graph::Expr;
+use crate::graph::{Expr, Op};
 use crate::shape::{DType, Shape};
-use std::f64::consts::PI;
+use crate::table::{Binary, MAX_ORDER, Unary, elementwise};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::panic::Location;
 
-/// The highest order of the polygamma functions that executors know.
-const MAX_ORDER: u32 = crate::cpu::micro::MAX_ORDER;
-
-/// Functions of one number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Unary {
-    Neg,
-    Recip,
-    Square,
-    Sqrt,
-    Abs,
-    Sign,
-    Floor,
-    Exp,
-    Expm1,
-    Ln,
-    Log1p,
-    Softplus,
-    Sigmoid,
-    Tanh,
-    Sin,
-    Cos,
-    Erf,
-    Lgamma,
-    /// The polygamma function of this order; 0 is digamma.
-    Polygamma(u32),
+/// The fold of a row.
+macro_rules! fold {
+    ((|$x:ident $(, $y:ident)?| $value:expr), $args:expr) => {{
+        let [$x $(, $y)?]: [f64; _] = $args;
+        Some($value)
+    }};
 }
 
-/// Functions of two numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Min,
-    Max,
-    Pow,
-    Lt,
-    Le,
-    Eq,
-    /// `f(a + n) − f(a)` without cancellation, where f is lgamma (order 0), digamma (1), trigamma (2), …
-    PolygammaDiff(u32),
+/// The rule of a row of one operand.
+macro_rules! unary_rule {
+    ((flat), $v:ident) => {
+        None
+    };
+    ((|$x:ident, $y:ident, $ct:ident| $rule:expr), $v:ident) => {{
+        let ($x, $y, $ct) = ($v.args[0], $v.out, $v.ct);
+        let _ = ($x, $y);
+        Some($rule)
+    }};
 }
 
-impl Unary {
-    pub fn name(self) -> &'static str {
-        match self {
-            Unary::Neg => "neg",
-            Unary::Recip => "recip",
-            Unary::Square => "square",
-            Unary::Sqrt => "sqrt",
-            Unary::Abs => "abs",
-            Unary::Sign => "sign",
-            Unary::Floor => "floor",
-            Unary::Exp => "exp",
-            Unary::Expm1 => "expm1",
-            Unary::Ln => "ln",
-            Unary::Log1p => "log1p",
-            Unary::Softplus => "softplus",
-            Unary::Sigmoid => "sigmoid",
-            Unary::Tanh => "tanh",
-            Unary::Sin => "sin",
-            Unary::Cos => "cos",
-            Unary::Erf => "erf",
-            Unary::Lgamma => "lgamma",
-            Unary::Polygamma(_) => "polygamma",
-        }
-    }
-
-    fn order(self) -> u32 {
-        if let Unary::Polygamma(n) = self { n } else { 0 }
-    }
-
-    pub fn is_smooth(self) -> bool {
-        !matches!(self, Unary::Sign | Unary::Floor)
-    }
-
-    /// The value at a constant, where the host's function is exact enough to fold.
-    fn fold(self, x: f64) -> Option<f64> {
-        Some(match self {
-            Unary::Neg => -x,
-            Unary::Recip => 1.0 / x,
-            Unary::Square => x * x,
-            Unary::Sqrt => x.sqrt(),
-            Unary::Abs => x.abs(),
-            Unary::Floor => x.floor(),
-            Unary::Exp => x.exp(),
-            Unary::Expm1 => x.exp_m1(),
-            Unary::Ln => x.ln(),
-            Unary::Log1p => x.ln_1p(),
-            Unary::Tanh => x.tanh(),
-            Unary::Sin => x.sin(),
-            Unary::Cos => x.cos(),
-            _ => return None,
-        })
-    }
-
-    pub fn vjp<'g>(self, v: &Vjp<'_, 'g>) -> Option<Expr<'g>> {
-        let (x, y, ct) = (v.args[0], v.out, v.ct);
-        Some(match self {
-            Unary::Neg => -ct,
-            Unary::Recip => -(ct * y.square()),
-            Unary::Square => ct * (x * 2.0),
-            Unary::Sqrt => ct * 0.5 / y,
-            Unary::Abs => ct * x.sign(),
-            Unary::Sign | Unary::Floor => return None,
-            Unary::Exp => ct * y,
-            Unary::Expm1 => ct * (y + 1.0),
-            Unary::Ln => ct / x,
-            Unary::Log1p => ct / (x + 1.0),
-            Unary::Softplus => ct * x.sigmoid(),
-            Unary::Sigmoid => ct * (y * (1.0 - y)),
-            Unary::Tanh => ct * (1.0 - y.square()),
-            Unary::Sin => ct * x.cos(),
-            Unary::Cos => -(ct * x.sin()),
-            Unary::Erf => ct * ((-x.square()).exp() * (2.0 / PI.sqrt())),
-            Unary::Lgamma => ct * x.digamma(),
-            Unary::Polygamma(n) => ct * x.polygamma(n + 1),
-        })
-    }
+/// The rules of a row of two operands.
+macro_rules! binary_rule {
+    ((flat), $v:ident) => {
+        vec![None, None]
+    };
+    ((|$a:ident, $b:ident, $y:ident, $ct:ident| $left:expr, $right:expr), $v:ident) => {{
+        let ($a, $b, $y, $ct) = ($v.args[0], $v.args[1], $v.out, $v.ct);
+        let _ = ($a, $b, $y);
+        vec![$v.wanted[0].then(|| $left), $v.wanted[1].then(|| $right)]
+    }};
 }
 
-impl Binary {
-    pub fn name(self) -> &'static str {
-        match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Mul => "mul",
-            Binary::Div => "div",
-            Binary::Min => "min",
-            Binary::Max => "max",
-            Binary::Pow => "pow",
-            Binary::Lt => "lt",
-            Binary::Le => "le",
-            Binary::Eq => "eq",
-            Binary::PolygammaDiff(_) => "lgamma_diff",
-        }
-    }
-
-    fn order(self) -> u32 {
-        if let Binary::PolygammaDiff(n) = self { n } else { 0 }
-    }
-
-    pub fn is_smooth(self) -> bool {
-        !matches!(self, Binary::Lt | Binary::Le | Binary::Eq)
-    }
-
-    pub(super) fn fold(self, a: f64, b: f64) -> Option<f64> {
-        Some(match self {
-            Binary::Add => a + b,
-            Binary::Sub => a - b,
-            Binary::Mul => a * b,
-            Binary::Div => a / b,
-            Binary::Pow => a.powf(b),
-            _ => return None,
-        })
-    }
-
-    pub fn vjp<'g>(self, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
-        let (a, b, y, ct) = (v.args[0], v.args[1], v.out, v.ct);
-        let want = |i: usize, f: &dyn Fn() -> Expr<'g>| v.wanted[i].then(f);
-        match self {
-            Binary::Add => vec![Some(ct), Some(ct)],
-            Binary::Sub => vec![Some(ct), want(1, &|| -ct)],
-            Binary::Mul => vec![want(0, &|| ct * b), want(1, &|| ct * a)],
-            Binary::Div => vec![want(0, &|| ct / b), want(1, &|| -(ct * y / b))],
-            Binary::Min => {
-                let first = a.le(b);
-                vec![want(0, &|| first.select(ct, 0.0)), want(1, &|| first.select(0.0, ct))]
+macro_rules! graph {
+    (
+        unary {$(
+            $($(#[$doc:meta])+ pub fn $method:ident =)?
+            $unary:ident $(($order:ident: $type:ty))? $name:literal {
+                $(fold $fold:tt)? vjp $vjp:tt cost $cost:tt cpu $cpu:tt cuda $cuda:tt
             }
-            Binary::Max => {
-                let first = b.le(a);
-                vec![want(0, &|| first.select(ct, 0.0)), want(1, &|| first.select(0.0, ct))]
+        )*}
+        binary {$(
+            $($(#[$doc2:meta])+ pub fn $method2:ident =)?
+            $binary:ident $(($order2:ident: $type2:ty))? $name2:literal {
+                $(fold $fold2:tt)? vjp $vjp2:tt cost $cost2:tt cpu $cpu2:tt cuda $cuda2:tt
             }
-            Binary::Pow => vec![
-                want(0, &|| ct * (b * a.pow(b - 1.0))),
-                // d/db a^b = a^b ln a, which is 0 at a = 0 (for b > 0), not 0 · −∞.
-                want(1, &|| ct * a.eq(0.0).select(0.0, y * a.ln())),
-            ],
-            Binary::Lt | Binary::Le | Binary::Eq => vec![None, None],
-            Binary::PolygammaDiff(k) => {
-                vec![want(0, &|| ct * a.polygamma_diff(k + 1, b)), want(1, &|| ct * (a + b).polygamma(k))]
+        )*}
+        ternary $ternary:tt
+    ) => {
+        /// The value at a constant, where the host's function is exact enough to fold.
+        fn fold_unary(f: Unary, x: f64) -> Option<f64> {
+            match f {
+                $($(Unary::$unary => fold!($fold, [x]),)?)*
+                _ => None,
             }
         }
-    }
+
+        /// The same for two constants.
+        pub(super) fn fold_binary(f: Binary, a: f64, b: f64) -> Option<f64> {
+            match f {
+                $($(Binary::$binary => fold!($fold2, [a, b]),)?)*
+                _ => None,
+            }
+        }
+
+        pub(super) fn unary_vjp<'g>(f: Unary, v: &Vjp<'_, 'g>) -> Option<Expr<'g>> {
+            match f {
+                $(Unary::$unary $(($order))? => unary_rule!($vjp, v),)*
+            }
+        }
+
+        pub(super) fn binary_vjp<'g>(f: Binary, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
+            match f {
+                $(Binary::$binary $(($order2))? => binary_rule!($vjp2, v),)*
+            }
+        }
+
+        impl<'g> Expr<'g> {
+            $($(
+                $(#[$doc])+
+                #[track_caller]
+                pub fn $method(self) -> Expr<'g> {
+                    self.unary(Unary::$unary)
+                }
+            )?)*
+            $($(
+                $(#[$doc2])+
+                #[track_caller]
+                pub fn $method2(self, other: impl Operand<'g>) -> Expr<'g> {
+                    self.binary(Binary::$binary, other)
+                }
+            )?)*
+        }
+    };
 }
+elementwise!(graph);
 
 pub(super) fn select_vjp<'g>(v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     // The adjoint selects too: a NaN on the side not taken must not leak in through 0 · NaN.
@@ -257,7 +166,7 @@ impl<'g> Expr<'g> {
             Ok(shape) => shape,
             Err(poisoned) => return poisoned,
         };
-        if let Some(folded) = self.as_const().and_then(|x| f.fold(x)) {
+        if let Some(folded) = self.as_const().and_then(|x| fold_unary(f, x)) {
             return self.same_type(folded).broadcast_to(shape);
         }
         // Work on the small array, then broadcast.
@@ -301,26 +210,6 @@ impl<'g> Expr<'g> {
         }
     }
 
-    /// The smaller of two.
-    #[track_caller]
-    pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary(Binary::Min, other)
-    }
-    /// The larger of two.
-    #[track_caller]
-    pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary(Binary::Max, other)
-    }
-    /// 1 where `self < other`, else 0.
-    #[track_caller]
-    pub fn lt(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary(Binary::Lt, other)
-    }
-    /// 1 where `self ≤ other`, else 0.
-    #[track_caller]
-    pub fn le(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary(Binary::Le, other)
-    }
     /// 1 where `self > other`, else 0.
     #[track_caller]
     pub fn gt(self, other: impl Operand<'g>) -> Expr<'g> {
@@ -330,11 +219,6 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn ge(self, other: impl Operand<'g>) -> Expr<'g> {
         other.operand(self).le(self)
-    }
-    /// 1 where `self = other`, else 0.
-    #[track_caller]
-    pub fn eq(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary(Binary::Eq, other)
     }
 
     /// `then` where this is not zero, `otherwise` elsewhere. Nothing flows back to the side not taken.
@@ -347,7 +231,7 @@ impl<'g> Expr<'g> {
             Err(poisoned) => return poisoned,
         };
         match self.as_const() {
-            _ if a == b => return a.broadcast_to(shape),
+            _ if a.is_same(b) => return a.broadcast_to(shape),
             Some(0.0) => return b.broadcast_to(shape),
             Some(_) => return a.broadcast_to(shape),
             None => {}
@@ -454,54 +338,6 @@ impl<'g> Expr<'g> {
         self.graph()
             .build("stop_gradient", &[self], Location::caller(), || Ok((Op::StopGradient, self.shape(), self.dtype())))
     }
-}
-
-macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident, $variant:ident;)*) => {
-        impl<'g> Expr<'g> {$(
-            $(#[$doc])*
-            #[track_caller]
-            pub fn $name(self) -> Expr<'g> {
-                self.unary(Unary::$variant)
-            }
-        )*}
-    };
-}
-functions! {
-    /// `1 / self`.
-    recip, Recip;
-    /// `self · self`.
-    square, Square;
-    /// The square root.
-    sqrt, Sqrt;
-    /// The absolute value.
-    abs, Abs;
-    /// −1, 0 or 1.
-    sign, Sign;
-    /// The largest whole number not above.
-    floor, Floor;
-    /// The exponential.
-    exp, Exp;
-    /// `exp(self) − 1`, accurate near 0.
-    expm1, Expm1;
-    /// The natural logarithm.
-    ln, Ln;
-    /// `ln(1 + self)`, accurate near 0.
-    log1p, Log1p;
-    /// `ln(1 + exp(self))`.
-    softplus, Softplus;
-    /// `1 / (1 + exp(−self))`.
-    sigmoid, Sigmoid;
-    /// The hyperbolic tangent.
-    tanh, Tanh;
-    /// The sine.
-    sin, Sin;
-    /// The cosine.
-    cos, Cos;
-    /// The error function.
-    erf, Erf;
-    /// `ln |Γ(self)|`.
-    lgamma, Lgamma;
 }
 
 impl<'g> Neg for Expr<'g> {

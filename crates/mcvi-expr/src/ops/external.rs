@@ -1,85 +1,11 @@
 //! A user's black-box function inside an expression.
 
-use super::{Op, Vjp};
+use super::Vjp;
 use crate::error::{Error, Result};
-use crate::graph::Expr;
+use crate::graph::{Blackbox, Expr, External, ExternalPart, Op};
 use crate::shape::DType;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
-
-/// A function ℝᵈ → ℝ with derivatives, computed outside the engine: for instance a log density of BridgeStan.
-///
-/// Each method handles one point; executors call them for many rows, from several threads. A message returned as an
-/// error ends the run with it; to mark a point as impossible write −∞ or NaN instead.
-pub trait External: Send + Sync {
-    /// For error messages.
-    fn name(&self) -> &str;
-    /// The number of arguments d.
-    fn dimension(&self) -> usize;
-    /// The value at `z`.
-    fn value(&self, z: &[f64]) -> Result<f64, String>;
-    /// Write the gradient at `z`, return the value.
-    fn gradient(&self, z: &[f64], gradient: &mut [f64]) -> Result<f64, String>;
-    /// Write the product of the Hessian at `z` with `v`. Not offered by default.
-    fn hessian_vector(&self, z: &[f64], v: &[f64], product: &mut [f64]) -> Result<(), String> {
-        let _ = (z, v, product);
-        Err("it offers no Hessian-vector product".to_owned())
-    }
-    /// Whether [`hessian_vector`](External::hessian_vector) is offered; asked when a second derivative is built.
-    fn has_hessian_vector(&self) -> bool {
-        false
-    }
-}
-
-/// A shared `External`, compared by identity.
-#[derive(Clone)]
-pub(crate) struct Blackbox(pub Arc<dyn External>);
-
-impl Blackbox {
-    /// One row of a result, as errors of ours: a panic in the user's code becomes one like any other.
-    pub fn call(&self, part: ExternalPart, z: &[f64], v: &[f64], to: &mut [f64]) -> Result<()> {
-        let f = &self.0;
-        let result = catch_unwind(AssertUnwindSafe(|| match part {
-            ExternalPart::Value => f.value(z).map(|value| to[0] = value),
-            ExternalPart::Gradient => f.gradient(z, to).map(|_| ()),
-            ExternalPart::HessianVector => f.hessian_vector(z, v, to),
-        }));
-        result.unwrap_or_else(|_| Err("it panicked".to_owned())).map_err(|message| {
-            let name = catch_unwind(AssertUnwindSafe(|| f.name().to_owned())).unwrap_or_default();
-            Error::External { name, message }
-        })
-    }
-}
-
-impl PartialEq for Blackbox {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-impl Eq for Blackbox {}
-impl Hash for Blackbox {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).cast::<()>().hash(state);
-    }
-}
-impl fmt::Debug for Blackbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
-    }
-}
-
-/// Which of its results a node is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum ExternalPart {
-    /// `[rows]` from z `[rows, d]`.
-    Value,
-    /// `[rows, d]` from z.
-    Gradient,
-    /// `[rows, d]` from z and v, both `[rows, d]`.
-    HessianVector,
-}
 
 pub(super) fn vjp<'g>(part: ExternalPart, function: &Blackbox, v: &Vjp<'_, 'g>) -> Result<Vec<Option<Expr<'g>>>> {
     let (z, ct) = (v.args[0], v.ct);

@@ -1,8 +1,8 @@
 //! Selection by integer index, and its adjoint.
 
-use super::{Op, Vjp};
+use super::Vjp;
 use crate::error::{At, Error, Result};
-use crate::graph::Expr;
+use crate::graph::{Expr, Op};
 use crate::shape::DType;
 use std::panic::Location;
 
@@ -10,12 +10,12 @@ pub(super) fn vjp<'g>(op: &Op, v: &Vjp<'_, 'g>) -> Vec<Option<Expr<'g>>> {
     match *op {
         Op::Take(axis) => {
             let (x, index) = (v.args[0], v.args[1]);
-            let put = x
-                .graph()
-                .build("put_add", &[index, v.ct], Location::caller(), || Ok((Op::PutAdd(axis), x.shape(), x.dtype())));
-            vec![Some(put), None]
+            let scattered = x.graph().build("scatter_add", &[index, v.ct], Location::caller(), || {
+                Ok((Op::ScatterAdd(axis), x.shape(), x.dtype()))
+            });
+            vec![Some(scattered), None]
         }
-        Op::PutAdd(axis) => vec![None, Some(v.ct.take(axis, v.args[0]))],
+        Op::ScatterAdd(axis) => vec![None, Some(v.ct.take(axis, v.args[0]))],
         _ => unreachable!("{} selects nothing", op.name()),
     }
 }
@@ -59,7 +59,7 @@ impl<'g> Expr<'g> {
                 let why = "the leading extents must be those of the index";
                 return Err(Error::Shapes { op, left, right, why, at });
             };
-            Ok((Op::PutAdd(0), [&[len], rest].concat().into(), self.dtype()))
+            Ok((Op::ScatterAdd(0), [&[len], rest].concat().into(), self.dtype()))
         })
     }
 }

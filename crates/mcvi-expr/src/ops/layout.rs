@@ -1,28 +1,11 @@
 //! Operations that rearrange elements without computing: broadcast, reshape, permute, slice, concat.
 
-use super::{Op, Vjp};
+use super::Vjp;
 use crate::error::Error;
-use crate::graph::{Expr, Graph};
+use crate::graph::{Expr, Graph, Op, Span};
 use crate::shape::Shape;
 use std::ops::Range;
 use std::panic::Location;
-
-/// `len` elements of an axis, from `start` in steps of `step`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Span {
-    pub start: usize,
-    pub len: usize,
-    pub step: usize,
-}
-
-impl Span {
-    fn whole(len: usize) -> Self {
-        Span { start: 0, len, step: 1 }
-    }
-    fn end(self) -> usize {
-        self.start + (self.len - 1) * self.step + 1
-    }
-}
 
 fn whole(shape: &Shape) -> Vec<Span> {
     shape.dims().iter().map(|&d| Span::whole(d)).collect()

@@ -1,9 +1,9 @@
 //! Matrix products, Cholesky factors and triangular solves, batched over leading axes.
 
-use super::{Op, Vjp};
+use super::Vjp;
 use crate::array::Array;
 use crate::error::Error;
-use crate::graph::Expr;
+use crate::graph::{Expr, Op};
 use crate::shape::Shape;
 use std::panic::Location;
 

@@ -1,5 +1,5 @@
-//! The operation set, closed under differentiation. One file per family: each holds its operations' constructors
-//! (with shape checks and simplifications) and their derivative rules, written in expressions.
+//! Constructors of all operations (with shape checks and simplifications) and their derivative rules, written in
+//! expressions, one file per family. The operation set is closed under differentiation.
 
 mod conv;
 mod elementwise;
@@ -11,127 +11,10 @@ mod noise;
 mod reduce;
 mod simplify;
 
-pub(crate) use conv::Window;
 pub use elementwise::Operand;
-pub(crate) use elementwise::{Binary, Unary};
-pub use external::External;
-pub(crate) use external::{Blackbox, ExternalPart};
-pub(crate) use layout::Span;
-pub(crate) use noise::Draw;
-pub(crate) use reduce::Reduction;
 
-use crate::array::Array;
 use crate::error::Result;
-use crate::graph::Expr;
-use std::sync::Arc;
-
-/// What a node computes from its operands. Output shape and element type stand in the node.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Op {
-    /// Slot of a named input.
-    Input(u32),
-    /// Slot of a named state.
-    State(u32),
-    /// The bits of an `f64`; exactly representable in the node's type.
-    Const(u64),
-    Literal(Arc<Array>),
-    Unary(Unary),
-    Binary(Binary),
-    /// `select(condition, then, otherwise)`
-    Select,
-    Cast,
-    StopGradient,
-    Opaque,
-    Broadcast,
-    Reshape,
-    Permute(Vec<usize>),
-    /// A strided part of each axis.
-    Slice(Vec<Span>),
-    /// Adjoint of `Slice`: zeros but for the part given.
-    Embed(Vec<Span>),
-    Concat(usize),
-    /// Over leading or trailing axes only (axes of length 1 aside); the constructor sees to it.
-    Reduce(Reduction, Vec<usize>),
-    CumSum {
-        axis: usize,
-        reverse: bool,
-    },
-    MatMul {
-        ta: bool,
-        tb: bool,
-    },
-    Cholesky,
-    /// Solve `op(A) X = B` with triangular `A`; only that triangle is read.
-    TriSolve {
-        upper: bool,
-        transpose: bool,
-    },
-    /// `y = conv(x, w)`
-    Conv(Window),
-    /// Adjoint of `Conv` in x: arguments `(y, w)`.
-    ConvInput(Window),
-    /// Adjoint of `Conv` in w: arguments `(x, y)`.
-    ConvWeight(Window),
-    /// Nearest-neighbour resize of the last two axes to the node's shape.
-    Upsample,
-    /// Adjoint of `Upsample`.
-    Downsample,
-    /// `take(x, index)` along an axis.
-    Take(usize),
-    /// Adjoint of `Take`: arguments `(index, values)`.
-    PutAdd(usize),
-    Noise(Draw, u32),
-    External(ExternalPart, Blackbox),
-    Poison(u32),
-}
-
-impl Op {
-    pub fn name(&self) -> &'static str {
-        match self {
-            Op::Input(_) => "input",
-            Op::State(_) => "state",
-            Op::Const(_) => "constant",
-            Op::Literal(_) => "literal",
-            Op::Unary(u) => u.name(),
-            Op::Binary(b) => b.name(),
-            Op::Select => "select",
-            Op::Cast => "cast",
-            Op::StopGradient => "stop_gradient",
-            Op::Opaque => "opaque",
-            Op::Broadcast => "broadcast",
-            Op::Reshape => "reshape",
-            Op::Permute(_) => "permute",
-            Op::Slice(_) => "slice",
-            Op::Embed(_) => "embed",
-            Op::Concat(_) => "concat",
-            Op::Reduce(r, _) => r.name(),
-            Op::CumSum { .. } => "cumsum",
-            Op::MatMul { .. } => "matmul",
-            Op::Cholesky => "cholesky",
-            Op::TriSolve { .. } => "solve_triangular",
-            Op::Conv(_) => "conv2d",
-            Op::ConvInput(_) => "conv2d_input",
-            Op::ConvWeight(_) => "conv2d_weight",
-            Op::Upsample => "upsample",
-            Op::Downsample => "downsample",
-            Op::Take(_) => "take",
-            Op::PutAdd(_) => "put_add",
-            Op::Noise(..) => "noise",
-            Op::External(..) => "external",
-            Op::Poison(_) => "poison",
-        }
-    }
-
-    /// Whether a change of the operands changes the value smoothly, so that a derivative is worth asking for.
-    pub fn carries_gradient(&self) -> bool {
-        match self {
-            Op::StopGradient => false,
-            Op::Unary(u) => u.is_smooth(),
-            Op::Binary(b) => b.is_smooth(),
-            _ => true,
-        }
-    }
-}
+use crate::graph::{Expr, ExternalPart, Op, Reduction};
 
 /// Everything a derivative rule may look at.
 pub(crate) struct Vjp<'a, 'g> {
@@ -176,20 +59,20 @@ impl<'g> Vjp<'_, 'g> {
 
     fn rule(&self, op: &Op) -> Result<Vec<Option<Expr<'g>>>> {
         let all = match op {
-            Op::Unary(u) => vec![u.vjp(self)],
-            Op::Binary(b) => b.vjp(self),
+            Op::Unary(u) => vec![elementwise::unary_vjp(*u, self)],
+            Op::Binary(b) => elementwise::binary_vjp(*b, self),
             Op::Select => elementwise::select_vjp(self),
             Op::Cast => vec![Some(self.ct.cast(self.args[0].dtype()))],
             Op::Broadcast | Op::Reshape | Op::Permute(_) | Op::Slice(_) | Op::Embed(_) | Op::Concat(_) => {
                 layout::vjp(op, self)
             }
-            Op::Reduce(r, axes) => vec![Some(r.vjp(axes, self))],
+            Op::Reduce(r, axes) => vec![Some(reduce::vjp(*r, axes, self))],
             Op::CumSum { axis, reverse } => vec![Some(reduce::cumsum(self.ct, *axis, !reverse))],
             Op::MatMul { ta, tb } => linalg::matmul_vjp(*ta, *tb, self),
             Op::Cholesky => vec![Some(linalg::cholesky_vjp(self))],
             Op::TriSolve { upper, transpose } => linalg::solve_vjp(*upper, *transpose, self),
             Op::Conv(_) | Op::ConvInput(_) | Op::ConvWeight(_) | Op::Upsample | Op::Downsample => conv::vjp(op, self),
-            Op::Take(_) | Op::PutAdd(_) => index::vjp(op, self),
+            Op::Take(_) | Op::ScatterAdd(_) => index::vjp(op, self),
             Op::External(part, function) => external::vjp(*part, function, self)?,
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Noise(..) => vec![],
             Op::Opaque => vec![Some(self.ct)],
@@ -232,7 +115,7 @@ impl<'g> Masked<'g> {
 /// The sum of two contributions. Where selection makes both zero, it makes their sum zero.
 pub(crate) fn accumulate<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     let (Some(left), Some(right)) = (Masked::of(a), Masked::of(b)) else { return a + b };
-    match (left.condition == right.condition, left.when, right.when) {
+    match (left.condition.is_same(right.condition), left.when, right.when) {
         (true, true, false) => left.condition.select(left.value, right.value),
         (true, false, true) => left.condition.select(right.value, left.value),
         (true, ..) => Masked { value: accumulate(left.value, right.value), ..left }.expr(),

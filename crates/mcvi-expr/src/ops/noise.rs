@@ -1,17 +1,9 @@
 //! Counter-based random draws. A draw is a function of (seed, step, stream, element), so no optimisation can change it.
 
-use super::Op;
 use crate::error::Error;
-use crate::graph::{Expr, Graph};
+use crate::graph::{Draw, Expr, Graph, Op};
 use crate::shape::{DType, Shape};
 use std::panic::Location;
-
-/// What is drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Draw {
-    Normal,
-    Uniform,
-}
 
 impl Graph {
     /// Standard normal draws, fresh in each step. The stream must not be used by another draw of this graph.

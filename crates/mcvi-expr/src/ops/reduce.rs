@@ -1,40 +1,25 @@
 //! Reductions over axes, and the cumulative sum.
 
-use super::{Binary, Op, Unary, Vjp};
+use super::Vjp;
 use crate::error::Error;
-use crate::graph::Expr;
+use crate::graph::{Expr, Op, Reduction};
 use crate::shape::Shape;
+use crate::table::{Binary, Unary};
 use std::panic::Location;
 
-/// How the elements of an axis become one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Reduction {
-    Sum,
-    Max,
-}
-
-impl Reduction {
-    pub fn name(self) -> &'static str {
-        match self {
-            Reduction::Sum => "sum",
-            Reduction::Max => "max_over",
-        }
-    }
-
-    pub fn vjp<'g>(self, axes: &[usize], v: &Vjp<'_, 'g>) -> Expr<'g> {
-        let x = v.args[0];
-        let spread = |e: Expr<'g>| {
-            let mut dims = x.shape().dims().to_vec();
-            axes.iter().for_each(|&a| dims[a] = 1);
-            e.reshape(dims).broadcast_to(x.shape())
-        };
-        match self {
-            Reduction::Sum => spread(v.ct),
-            Reduction::Max => {
-                // Ties share the derivative.
-                let hit = x.eq(spread(v.out));
-                hit.select(spread(v.ct / hit.sum(axes)), 0.0)
-            }
+pub(super) fn vjp<'g>(how: Reduction, axes: &[usize], v: &Vjp<'_, 'g>) -> Expr<'g> {
+    let x = v.args[0];
+    let spread = |e: Expr<'g>| {
+        let mut dims = x.shape().dims().to_vec();
+        axes.iter().for_each(|&a| dims[a] = 1);
+        e.reshape(dims).broadcast_to(x.shape())
+    };
+    match how {
+        Reduction::Sum => spread(v.ct),
+        Reduction::Max => {
+            // Ties share the derivative.
+            let hit = x.eq(spread(v.out));
+            hit.select(spread(v.ct / hit.sum(axes)), 0.0)
         }
     }
 }

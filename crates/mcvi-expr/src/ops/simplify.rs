@@ -1,14 +1,15 @@
 //! Rewrites of elementwise arithmetic as it is built: what derivatives leave behind, and what is exact to leave out.
 
-use super::{Binary, Op, Unary};
-use crate::graph::Expr;
+use super::elementwise::fold_binary;
+use crate::graph::{Expr, Op};
 use crate::shape::DType;
+use crate::table::{Binary, Unary};
 
 /// Rewrites that are exact for every finite operand.
 pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
     let (ca, cb) = (a.as_const(), b.as_const());
     if let (Some(x), Some(y)) = (ca, cb) {
-        return f.fold(x, y).map(|v| a.same_type(v));
+        return fold_binary(f, x, y).map(|v| a.same_type(v));
     }
     let negated = |e: Expr<'g>| (e.op() == Op::Unary(Unary::Neg)).then(|| e.args()[0]);
     match f {
@@ -26,7 +27,7 @@ pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'
         Binary::Mul if cb == Some(1.0) => Some(a),
         Binary::Mul if ca == Some(-1.0) => Some(-b),
         Binary::Mul if cb == Some(-1.0) => Some(-a),
-        Binary::Mul if a == b => Some(a.square()),
+        Binary::Mul if a.is_same(b) => Some(a.square()),
         Binary::Mul => match (negated(a), negated(b)) {
             (Some(x), Some(y)) => Some(x * y),
             (Some(x), None) => Some(-(x * b)),

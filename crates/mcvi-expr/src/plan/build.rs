@@ -2,9 +2,9 @@
 
 use super::view::View;
 use super::{Kernel, MAX_TERMS, Plan, REDUCE_TILE, emit, sink};
-use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{Binary, Op};
+use crate::graph::{Graph, Node, NodeId, Op};
 use crate::shape::{DType, Shape};
+use crate::table::Binary;
 use std::collections::HashMap;
 
 /// A fused kernel with more operations than this gains nothing and fills the cache.

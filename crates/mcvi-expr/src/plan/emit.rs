@@ -4,8 +4,7 @@ use super::build::{Cluster, Schedule, Work, levels, space};
 use super::memory::{Life, place};
 use super::view::collapsed;
 use super::*;
-use crate::graph::{Graph, NodeId};
-use crate::ops::Op;
+use crate::graph::{Graph, NodeId, Op};
 use std::collections::{HashMap, HashSet};
 
 /// Elements up to which a constant is worth laying out again.
@@ -252,7 +251,7 @@ impl Emitter {
             let function = match node.op {
                 Op::Unary(u) => Function::Unary(u),
                 Op::Binary(b) => Function::Binary(b),
-                Op::Select => Function::Select,
+                Op::Select => Function::SELECT,
                 Op::Reduce(how, _) => {
                     reductions.push((id, how, args[0]));
                     continue;
@@ -287,8 +286,8 @@ impl Emitter {
             };
             map.reduces.push(Reduce { how, over, value, to });
         }
-        super::fuse::multiply_add(&mut map);
-        super::fuse::pair_differences(&mut map);
+        super::peephole::multiply_add(&mut map);
+        super::peephole::pair_differences(&mut map);
         self.kernels.push((level, Kernel::Map(map)));
         self.kernels.extend(combines.into_iter().map(|k| (level + 1, k)));
     }
@@ -387,7 +386,7 @@ impl Emitter {
                 let (from, to) = (self.plain(args[0], level), self.place_of(id, level));
                 Kernel::Resize { dtype, planes, small, large, up, from, to }
             }
-            Op::Take(axis) | Op::PutAdd(axis) => {
+            Op::Take(axis) | Op::ScatterAdd(axis) => {
                 let take = matches!(node.op, Op::Take(_));
                 let (values, index) = if take { (args[0], args[1]) } else { (args[1], args[0]) };
                 let full = if take { self.s.node(values).shape.clone() } else { shape.clone() };

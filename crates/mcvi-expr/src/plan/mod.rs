@@ -5,8 +5,8 @@
 
 mod build;
 mod emit;
-mod fuse;
 mod memory;
+mod peephole;
 mod sink;
 mod view;
 
@@ -14,8 +14,9 @@ pub(crate) use build::plan;
 pub(crate) use memory::{Life, place};
 
 use crate::array::Array;
-use crate::ops::{Binary, Blackbox, Draw, ExternalPart, Reduction, Unary, Window};
+use crate::graph::{Blackbox, Draw, ExternalPart, Reduction, Window};
 use crate::shape::{DType, Shape};
+use crate::table::Function;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -193,7 +194,7 @@ impl Map {
 
     /// Roughly the nanoseconds an element takes on one core, if it is an f64.
     pub fn element_cost(&self) -> f64 {
-        0.2 + self.ops.iter().map(|op| fuse::cost(op.function)).sum::<f64>()
+        0.2 + self.ops.iter().map(|op| op.function.cost()).sum::<f64>()
     }
 }
 
@@ -202,32 +203,6 @@ pub(crate) enum Value {
     Load(usize),
     Const(f64),
     Op(usize),
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Function {
-    Unary(Unary),
-    Binary(Binary),
-    Select,
-    /// `a · b + c`
-    MulAdd,
-    /// Differences of polygamma functions of this order, and of the next, which is the operation after this one.
-    DiffPair(u32),
-    /// The second result of the operation before.
-    Second,
-}
-
-impl Function {
-    fn name(self) -> &'static str {
-        match self {
-            Function::Unary(u) => u.name(),
-            Function::Binary(b) => b.name(),
-            Function::Select => "select",
-            Function::MulAdd => "muladd",
-            Function::DiffPair(_) => "lgamma_diffs",
-            Function::Second => "and",
-        }
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@
 //! better computed there: it is not stored in between, and mostly not at all, since it joins the kernel that uses it.
 
 use super::build::{Cluster, Schedule, Task, Work, space};
-use crate::graph::NodeId;
-use crate::ops::{Binary, Op};
+use crate::graph::{NodeId, Op};
+use crate::table::Binary;
 use std::collections::HashMap;
 
 /// Who reads a node's elements: a task, or someone outside the program (`None`).

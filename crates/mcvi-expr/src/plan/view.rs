@@ -1,7 +1,6 @@
 //! Views: nodes that only look at another node's elements, described by an offset and strides.
 
-use crate::graph::{Node, NodeId};
-use crate::ops::Op;
+use crate::graph::{Node, NodeId, Op};
 use crate::shape::Shape;
 
 /// Where a node's elements lie within the buffer of `base`.

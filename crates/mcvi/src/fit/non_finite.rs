@@ -40,7 +40,7 @@ impl Training {
                 program.write(&name, &self.program.read(&name)?)?;
             }
         }
-        for (name, value) in self.program.try_states()?.iter().filter(|(name, _)| !name.starts_with("fit.")) {
+        for (name, value) in self.program.states()?.iter().filter(|(name, _)| !name.starts_with("fit.")) {
             program.write(name, value)?;
         }
         for (name, value) in inputs.iter().filter(|(name, _)| *name != KL_WEIGHT) {

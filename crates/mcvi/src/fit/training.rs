@@ -50,7 +50,7 @@ impl Training {
     /// better ones. It takes a pass more: no gradient can be begun before all bounds are known.
     pub fn skip_non_finite(&mut self, approximation: &Approximation) -> Result<Self> {
         let mut other = Training::compile(approximation, &self.settings, true)?;
-        for (name, value) in self.program.try_states()? {
+        for (name, value) in self.program.states()? {
             other.program.write(&name, &value)?;
         }
         other.program.set_step(self.program.step());
@@ -60,7 +60,7 @@ impl Training {
 
     /// Everything the next iteration depends on, by name: parameters, the optimiser's moments, averages, counters.
     pub fn state(&mut self) -> Result<Vec<(String, Array)>> {
-        let mut state = self.program.try_states()?;
+        let mut state = self.program.states()?;
         let counters =
             [self.program.step() as f64, self.t as f64, self.remembered as f64, f64::from(self.skip_non_finite)];
         state.push((COUNTERS.to_owned(), Array::new(counters.len(), counters.to_vec())?));
@@ -75,7 +75,7 @@ impl Training {
             return Err(Error::Params { why: format!("the state of a fit needs four numbers as `{COUNTERS}`") });
         };
         let mut values = vec![];
-        for (name, is) in self.program.try_states()? {
+        for (name, is) in self.program.states()? {
             let Some((_, value)) = state.iter().find(|(n, _)| *n == name) else {
                 return Err(Error::Params { why: format!("the state of a fit lacks `{name}`") });
             };
@@ -202,7 +202,7 @@ impl Training {
 
     /// Forget all gradients met so far.
     pub fn forget(&mut self) -> Result<()> {
-        for (name, value) in self.program.try_states()? {
+        for (name, value) in self.program.states()? {
             if name.starts_with("fit.") {
                 self.program.write(&name, &Array::zeros(value.dtype(), value.shape().clone())?)?;
             }

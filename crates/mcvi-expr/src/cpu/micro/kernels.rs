@@ -1,418 +1,11 @@
-//! The loops around the lane functions, and the choice of loop by operation and level.
+//! The kernel of each operation at each level: a loop and what it does to a lane, as the table says.
 
+use super::Level;
+use super::elementary as e;
 use super::lanes::*;
+use super::loops::{Heavy, Kernel, Lane, Light, Micro, Plain};
 use super::real::{Real, sel};
-use super::{Level, MicroOp};
-use std::mem::MaybeUninit;
-
-/// A kernel: writes `dst[i]` from `a[i]`, `b[i]`, `c[i]` for i < n.
-///
-/// Of [`MicroOp::PolygammaDiffPair`] c is no operand but a second result: `c[i]` is written, never read,
-/// and the pointer must be one that may be written through.
-pub type Micro<T> = unsafe fn(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize);
-
-/// Elements the loops of the expensive functions choose a form for at a time.
-const CHUNK: usize = 64;
-
-/// What one lane does, with `W` results. `F`: fused multiply-add available.
-pub(super) trait Lane<T: Real, const W: usize = 1> {
-    /// Operands read; the pointers of the others are never followed.
-    const ARITY: usize;
-    /// Whether a cheaper form, with the same results, serves chunks whose lanes are all `easy`.
-    const EASY: bool = false;
-    /// Whether some lanes are `few`, with a form of their own.
-    const FEW: bool = false;
-    /// Whether some lanes are `odd`, redone in scalar code.
-    const ODD: bool = false;
-
-    /// The function.
-    fn full<const F: bool>(a: T, b: T, c: T) -> [T; W];
-    /// Negative unless `fast` is right for this lane.
-    #[inline(always)]
-    fn hard(_a: T, _b: T) -> T::Bits {
-        T::Bits::default()
-    }
-    /// The function where every lane is easy.
-    #[inline(always)]
-    fn fast<const F: bool>(a: T, b: T, c: T) -> [T; W] {
-        Self::full::<F>(a, b, c)
-    }
-    /// Whether the result is that of `brief`, and of no other form; never where the lane is easy.
-    #[inline(always)]
-    fn few(_a: T, _b: T) -> bool {
-        false
-    }
-    /// The function of few lanes.
-    #[inline(always)]
-    fn brief<const F: bool>(a: T, _b: T) -> [T; W] {
-        [a; W]
-    }
-    /// Negative if the lane needs `fix`.
-    #[inline(always)]
-    fn odd(_a: T, _b: T) -> T::Bits {
-        T::Bits::default()
-    }
-    /// The function for odd lanes.
-    fn fix(a: T, _b: T) -> [T; W] {
-        [a; W]
-    }
-}
-
-/// A whole kernel body, to be compiled once per level.
-trait Kernel<T: Real> {
-    /// # Safety
-    /// As for [`Micro`].
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize);
-}
-
-/// Loop of a cheap function: one vector of each operand at a time, in arrays held by value.
-struct Light<L>(L);
-
-/// # Safety
-/// As for [`Micro`]; n a multiple of `N`.
-#[inline(always)]
-pub(super) unsafe fn light<T: Real, L: Lane<T>, const F: bool, const N: usize>(
-    dst: *mut T,
-    a: *const T,
-    b: *const T,
-    c: *const T,
-    n: usize,
-) {
-    let mut i = 0;
-    while i < n {
-        // SAFETY: i + N ≤ n, and operands past ARITY are not touched; all loads precede the
-        // store, so that dst may be one of the operands.
-        unsafe {
-            let x = a.add(i).cast::<[T; N]>().read_unaligned();
-            let y = if L::ARITY > 1 { b.add(i).cast::<[T; N]>().read_unaligned() } else { x };
-            let z = if L::ARITY > 2 { c.add(i).cast::<[T; N]>().read_unaligned() } else { x };
-            let mut r = x;
-            for j in 0..N {
-                [r[j]] = L::full::<F>(x[j], y[j], z[j]);
-            }
-            dst.add(i).cast::<[T; N]>().write_unaligned(r);
-        }
-        i += N;
-    }
-}
-
-impl<T: Real, L: Lane<T>> Kernel<T> for Light<L> {
-    #[inline(always)]
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
-        // SAFETY: the caller's promise; n is a multiple of LANES.
-        unsafe {
-            if T::LANES == 16 {
-                light::<T, L, F, 16>(dst, a, b, c, n);
-            } else {
-                light::<T, L, F, 8>(dst, a, b, c, n);
-            }
-        }
-    }
-}
-
-/// Loop of an expensive function: a block at a time, by the cheapest form that serves all its lanes.
-/// The second of `W` results goes to c.
-struct Heavy<L, const W: usize = 1>(L);
-
-impl<T: Real, L: Lane<T, W>, const W: usize> Kernel<T> for Heavy<L, W> {
-    #[inline(always)]
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, c: *const T, n: usize) {
-        let mut to = [dst; W];
-        for second in &mut to[1..] {
-            *second = c.cast_mut();
-        }
-        // SAFETY: the caller's promise; n is a multiple of LANES.
-        unsafe {
-            if T::LANES == 16 {
-                heavy::<T, L, F, 16, 8, W>(to, a, b, n);
-            } else {
-                heavy::<T, L, F, 8, 4, W>(to, a, b, n);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`Micro`]; n a multiple of `N`.
-#[inline(always)]
-unsafe fn heavy<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    n: usize,
-) {
-    // SAFETY: start + m ≤ n; b is not followed if it is no operand.
-    unsafe {
-        if !L::FEW && !L::EASY && !L::ODD {
-            return blocks::<T, L, FULL, F, N, W>(dst, a, if L::ARITY > 1 { b } else { a }, n);
-        }
-        let mut start = 0;
-        while start < n {
-            let m = (n - start).min(CHUNK) / N * N;
-            let a = a.add(start);
-            let b = if L::ARITY > 1 { b.add(start) } else { a };
-            chunk::<T, L, F, N, H, W>(at(dst, start), a, b, m);
-            start += m;
-        }
-    }
-}
-
-/// All pointers advanced by i elements.
-///
-/// # Safety
-/// As for `add` of each.
-#[inline(always)]
-unsafe fn at<T, const W: usize>(mut to: [*mut T; W], i: usize) -> [*mut T; W] {
-    for p in &mut to {
-        // SAFETY: the caller's promise.
-        *p = unsafe { p.add(i) };
-    }
-    to
-}
-
-/// The forms of a lane function. (Not closures: those may end up as functions of their own, compiled
-/// for the baseline.)
-const FULL: u8 = 0;
-const FAST: u8 = 1;
-const BRIEF: u8 = 2;
-
-/// The form of every lane, a block at a time. The loads of a block precede its stores, so that dst
-/// may be one of the operands.
-///
-/// # Safety
-/// All pointers valid for n elements, a multiple of `N`.
-#[inline(always)]
-unsafe fn blocks<T: Real, L: Lane<T, W>, const FORM: u8, const F: bool, const N: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    n: usize,
-) {
-    let mut i = 0;
-    while i < n {
-        // SAFETY: i + N ≤ n.
-        unsafe {
-            let u = a.add(i).cast::<[T; N]>().read_unaligned();
-            let v = b.add(i).cast::<[T; N]>().read_unaligned();
-            let mut r = [u; W];
-            for j in 0..N {
-                let each = match FORM {
-                    FAST => L::fast::<F>(u[j], v[j], u[j]),
-                    BRIEF => L::brief::<F>(u[j], v[j]),
-                    _ => L::full::<F>(u[j], v[j], u[j]),
-                };
-                for w in 0..W {
-                    r[w][j] = each[w];
-                }
-            }
-            for w in 0..W {
-                dst[w].add(i).cast::<[T; N]>().write_unaligned(r[w]);
-            }
-        }
-        i += N;
-    }
-}
-
-/// Whether any lane is odd (`ODD`), or hard.
-///
-/// # Safety
-/// Both pointers valid for m elements.
-#[inline(always)]
-unsafe fn any<T: Real, L: Lane<T, W>, const ODD: bool, const W: usize>(a: *const T, b: *const T, m: usize) -> bool {
-    let mut all = T::Bits::default();
-    for j in 0..m {
-        // SAFETY: j < m.
-        let (x, y) = unsafe { (*a.add(j), *b.add(j)) };
-        all = all | if ODD { L::odd(x, y) } else { L::hard(x, y) };
-    }
-    all < T::Bits::default()
-}
-
-/// A chunk by the cheapest form that serves all its lanes.
-///
-/// # Safety
-/// All pointers valid for m elements, a multiple of `N` and at most `CHUNK`.
-#[inline(always)]
-unsafe fn chunk<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    m: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        // Most chunks that are not easy show it in the first lane.
-        let easy = L::EASY && L::hard(*a, *b) >= T::Bits::default() && !any::<T, L, false, W>(a, b, m);
-        if easy {
-            blocks::<T, L, FAST, F, N, W>(dst, a, b, m);
-        } else if L::FEW {
-            sorted::<T, L, F, N, H, W>(dst, a, b, m);
-        } else {
-            full::<T, L, F, N, W>(dst, a, b, m);
-        }
-    }
-}
-
-/// A chunk by the form that serves all lanes but the odd and the few.
-///
-/// # Safety
-/// As for [`chunk`].
-#[inline(always)]
-unsafe fn full<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    m: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut fixed = [MaybeUninit::<(usize, [T; W])>::uninit(); CHUNK];
-        let mut count = 0;
-        if L::ODD && any::<T, L, true, W>(a, b, m) {
-            for j in 0..m {
-                let (x, y) = (*a.add(j), *b.add(j));
-                if L::odd(x, y) < T::Bits::default() {
-                    fixed[count].write((j, L::fix(x, y)));
-                    count += 1;
-                }
-            }
-        }
-        blocks::<T, L, FULL, F, N, W>(dst, a, b, m);
-        for f in &fixed[..count] {
-            let (j, r) = f.assume_init();
-            for w in 0..W {
-                *dst[w].add(j) = r[w];
-            }
-        }
-    }
-}
-
-/// A chunk all of whose lanes are few but 1 to `H`, those of the bits of `rest`.
-///
-/// # Safety
-/// As for [`chunk`].
-#[inline(always)]
-unsafe fn handful<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    m: usize,
-    rest: u64,
-) {
-    // SAFETY: all indices are below m. The operands are taken before dst, which may be one, is written,
-    // and are held by value (a wide load of narrow stores is slow).
-    unsafe {
-        let mut at = [0; H];
-        let (mut u, mut v) = ([*a; H], [*b; H]);
-        let mut odd = T::Bits::default();
-        // Without a branch on their number: the last is repeated.
-        let mut left = rest;
-        for k in 0..H {
-            at[k] = left.trailing_zeros() as usize;
-            (u[k], v[k]) = (*a.add(at[k]), *b.add(at[k]));
-            odd = odd | L::odd(u[k], v[k]);
-            let next = left & (left - 1);
-            left = sel(next == 0, left, next);
-        }
-        blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
-        let mut r = [u; W];
-        for k in 0..H {
-            let each = L::full::<F>(u[k], v[k], u[k]);
-            for w in 0..W {
-                r[w][k] = each[w];
-            }
-        }
-        for k in 0..H {
-            for w in 0..W {
-                *dst[w].add(at[k]) = r[w][k];
-            }
-        }
-        if odd < T::Bits::default() {
-            for k in 0..H {
-                if L::odd(u[k], v[k]) < T::Bits::default() {
-                    let fixed = L::fix(u[k], v[k]);
-                    for w in 0..W {
-                        *dst[w].add(at[k]) = fixed[w];
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A chunk some of whose lanes may be few: the others, gathered into as few blocks as may be, are
-/// done apart; a block of `H` lanes if that holds them.
-///
-/// # Safety
-/// As for [`chunk`].
-#[inline(always)]
-unsafe fn sorted<T: Real, L: Lane<T, W>, const F: bool, const N: usize, const H: usize, const W: usize>(
-    dst: [*mut T; W],
-    a: *const T,
-    b: *const T,
-    m: usize,
-) {
-    let mut parts = [[MaybeUninit::<T>::uninit(); CHUNK]; 2];
-    let [x, y] = parts.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
-    let mut results = [[MaybeUninit::<T>::uninit(); CHUNK]; W];
-    let z = results.each_mut().map(|p| p.as_mut_ptr().cast::<T>());
-    // SAFETY: all indices are below m, and the parts are written where they are read. The operands are
-    // taken before dst, which may be one, is written.
-    unsafe {
-        let mut rest = 0;
-        for j in 0..m {
-            rest |= sel(L::few(*a.add(j), *b.add(j)), 0u64, 1 << j);
-        }
-        if rest == 0 {
-            return blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
-        } else if rest == u64::MAX >> (64 - m) {
-            return full::<T, L, F, N, W>(dst, a, b, m);
-        }
-        if rest.count_ones() as usize <= H {
-            return handful::<T, L, F, N, H, W>(dst, a, b, m, rest);
-        }
-        let (mut left, mut count) = (rest, 0);
-        while left != 0 {
-            let j = left.trailing_zeros() as usize;
-            (*x.add(count), *y.add(count)) = (*a.add(j), *b.add(j));
-            left &= left - 1;
-            count += 1;
-        }
-        // A block is filled up with lanes that are not odd.
-        while !count.is_multiple_of(N) {
-            (*x.add(count), *y.add(count)) = (T::lit(9.0), T::lit(9.0));
-            count += 1;
-        }
-        blocks::<T, L, BRIEF, F, N, W>(dst, a, b, m);
-        full::<T, L, F, N, W>(z, x, y, count);
-        let (mut left, mut k) = (rest, 0);
-        while left != 0 {
-            let j = left.trailing_zeros() as usize;
-            for w in 0..W {
-                *dst[w].add(j) = *z[w].add(k);
-            }
-            left &= left - 1;
-            k += 1;
-        }
-    }
-}
-
-/// Loop of a scalar function.
-struct Plain<L>(L);
-
-impl<T: Real, L: Lane<T>> Kernel<T> for Plain<L> {
-    #[inline(always)]
-    unsafe fn run<const F: bool>(dst: *mut T, a: *const T, b: *const T, _: *const T, n: usize) {
-        for j in 0..n {
-            // SAFETY: j < n, and b is followed only if it is an operand.
-            unsafe {
-                let x = *a.add(j);
-                let y = if L::ARITY > 1 { *b.add(j) } else { x };
-                [*dst.add(j)] = L::fix(x, y);
-            }
-        }
-    }
-}
+use crate::table::{Binary, Function, Ternary, Unary, elementwise};
 
 /// # Safety
 /// As for [`Micro`].
@@ -454,50 +47,129 @@ macro_rules! order {
     ($k:expr, $kind:ident, $what:literal, [$($n:literal)*]) => {
         match $k {
             $($n => baseline::<T, Plain<$kind<$n>>>,)*
-            k => panic!("{}({k}): orders above {} are not built", $what, super::MAX_ORDER),
+            k => panic!("{}({k}): orders above {} are not built", $what, crate::table::MAX_ORDER),
         }
     };
 }
 
-/// The kernel of an operation at a level, which must not be above [`Level::detect`] when the kernel is run.
-///
-/// # Panics
-/// If the order of `Polygamma` or `PolygammaDiff` is above [`super::MAX_ORDER`], that of
-/// `PolygammaDiffPair` above 1.
-pub fn micro<T: Real>(level: Level, op: MicroOp) -> Micro<T> {
-    use MicroOp as O;
-    macro_rules! at {
-        ($loop:ident, $($op:ident)*) => {
-            match op {
-                $(O::$op => Some(pick::<T, $loop<$op>>(level)),)*
-                _ => None,
-            }
-        };
-    }
-    let light = at!(Light, Neg Recip Square Sqrt Abs Sign Floor Add Sub Mul Div Min Max Lt Le
-        Eq MulAdd Select);
-    let heavy = at!(Heavy, Exp Expm1 Ln Log1p Softplus Sigmoid Tanh Sin Cos Erf Lgamma);
-    if let Some(k) = light.or(heavy) {
-        return k;
-    }
-    match op {
-        // The f64 form needs fused multiply-add.
-        O::Pow if T::LANES == 8 && level == Level::Baseline => baseline::<T, Plain<Pow>>,
-        O::Pow => pick::<T, Heavy<Pow>>(level),
-        O::Polygamma(0) => pick::<T, Heavy<Digamma>>(level),
-        O::Polygamma(1) => pick::<T, Heavy<Trigamma>>(level),
-        O::PolygammaDiff(0) => pick::<T, Heavy<LgammaDiff>>(level),
-        O::PolygammaDiff(1) => pick::<T, Heavy<DigammaDiff>>(level),
-        O::PolygammaDiff(2) => pick::<T, Heavy<TrigammaDiff>>(level),
-        O::PolygammaDiffPair(0) => pick::<T, Heavy<LgammaPair, 2>>(level),
-        O::PolygammaDiffPair(1) => pick::<T, Heavy<DigammaPair, 2>>(level),
-        O::PolygammaDiffPair(k) => panic!("PolygammaDiffPair({k}): only 0 and 1 are built"),
-        O::Polygamma(k) => order!(k, Poly, "Polygamma", [
+/// The power. (The f64 form needs fused multiply-add.)
+fn pow<T: Real>(level: Level, _: u32) -> Micro<T> {
+    if T::LANES == 8 && level == Level::Baseline { baseline::<T, Plain<Pow>> } else { pick::<T, Heavy<Pow>>(level) }
+}
+
+/// ψ⁽ᵏ⁾. Orders 0 and 1 to 1e-14·max(1, |value|), in `f32` 2e-7; the others, in scalar code, to 1e-12 relative for a > 0.
+fn polygamma<T: Real>(level: Level, order: u32) -> Micro<T> {
+    match order {
+        0 => pick::<T, Heavy<Digamma>>(level),
+        1 => pick::<T, Heavy<Trigamma>>(level),
+        _ => order!(order, Poly, "Polygamma", [
             2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
         ]),
-        O::PolygammaDiff(k) => order!(k, PolyDiff, "PolygammaDiff", [
+    }
+}
+
+/// ψ⁽ᵏ⁻¹⁾(a + b) − ψ⁽ᵏ⁻¹⁾(a), lgamma standing for ψ⁽⁻¹⁾. For positive a and a + b to 1e-14 relative (k ≤ 2; absolute near
+/// the zeros of k = 0; in `f32` 5e-7) or 1e-12 (k ≥ 3, scalar code), however large a or small b; elsewhere the plain
+/// difference.
+fn polygamma_diff<T: Real>(level: Level, order: u32) -> Micro<T> {
+    match order {
+        0 => pick::<T, Heavy<LgammaDiff>>(level),
+        1 => pick::<T, Heavy<DigammaDiff>>(level),
+        2 => pick::<T, Heavy<TrigammaDiff>>(level),
+        _ => order!(order, PolyDiff, "PolygammaDiff", [
             3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
         ]),
-        _ => unreachable!("every other operation is listed above"),
+    }
+}
+
+/// Two consecutive orders at once: k goes to `dst`, k + 1 to `c`, a second result that the kernel writes through that
+/// pointer. Either result may be a or b, the other not the same; errors are those of the single operations.
+fn polygamma_diff_pair<T: Real>(level: Level, order: u32) -> Micro<T> {
+    match order {
+        0 => pick::<T, Heavy<LgammaPair, 2>>(level),
+        1 => pick::<T, Heavy<DigammaPair, 2>>(level),
+        k => panic!("DiffPair({k}): only 0 and 1 are built"),
+    }
+}
+
+/// The kernel of a row of the table.
+macro_rules! kernel {
+    (($loop:ident $lane:ident), $f:ident, $level:ident) => {
+        kernel!(@ $loop, $lane, $f, $level)
+    };
+    (($loop:ident |$a:ident $(, $b:ident $(, $c:ident)?)?| $value:expr), $f:ident, $level:ident) => {{
+        struct Row;
+        impl<T: Real> Lane<T> for Row {
+            const ARITY: usize = [stringify!($a) $(, stringify!($b) $(, stringify!($c))?)?].len();
+            #[inline(always)]
+            fn full<const F: bool>($a: T, _b: T, _c: T) -> [T; 1] {
+                $(let $b = _b; $(let $c = _c;)?)?
+                [$value]
+            }
+        }
+        kernel!(@ $loop, Row, $f, $level)
+    }};
+    (@ light, $lane:ident, $f:ident, $level:ident) => {
+        pick::<T, Light<$lane>>($level)
+    };
+    (@ heavy, $lane:ident, $f:ident, $level:ident) => {
+        pick::<T, Heavy<$lane>>($level)
+    };
+    (@ kernel, $choose:ident, $f:ident, $level:ident) => {
+        $choose::<T>($level, $f.order())
+    };
+}
+
+macro_rules! kernels {
+    (
+        unary {$(
+            $($(#[$doc:meta])+ pub fn $method:ident =)?
+            $unary:ident $(($order:ident: $type:ty))? $name:literal {
+                $(fold $fold:tt)? vjp $vjp:tt cost $cost:tt cpu $cpu:tt cuda $cuda:tt
+            }
+        )*}
+        binary {$(
+            $($(#[$doc2:meta])+ pub fn $method2:ident =)?
+            $binary:ident $(($order2:ident: $type2:ty))? $name2:literal {
+                $(fold $fold2:tt)? vjp $vjp2:tt cost $cost2:tt cpu $cpu2:tt cuda $cuda2:tt
+            }
+        )*}
+        ternary {$(
+            $ternary:ident $name3:literal { cost $cost3:tt cpu $cpu3:tt cuda $cuda3:tt }
+        )*}
+    ) => {
+        fn unary<T: Real>(level: Level, f: Unary) -> Micro<T> {
+            match f {
+                $(Unary::$unary { .. } => kernel!($cpu, f, level),)*
+            }
+        }
+
+        fn binary<T: Real>(level: Level, f: Binary) -> Micro<T> {
+            match f {
+                $(Binary::$binary { .. } => kernel!($cpu2, f, level),)*
+            }
+        }
+
+        fn ternary<T: Real>(level: Level, f: Ternary) -> Micro<T> {
+            match f {
+                $(Ternary::$ternary => kernel!($cpu3, f, level),)*
+            }
+        }
+    };
+}
+elementwise!(kernels);
+
+/// The kernel of a function at a level, which must not be above [`Level::detect`] when the kernel is run.
+///
+/// # Panics
+/// If the order of a polygamma function is above [`crate::table::MAX_ORDER`], that of a `DiffPair` above 1; and for
+/// `Second`, which the operation before it computes.
+pub fn micro<T: Real>(level: Level, function: Function) -> Micro<T> {
+    match function {
+        Function::Unary(f) => unary(level, f),
+        Function::Binary(f) => binary(level, f),
+        Function::Ternary(f) => ternary(level, f),
+        Function::DiffPair(order) => polygamma_diff_pair(level, order),
+        Function::Second => unreachable!("computed by the operation before"),
     }
 }

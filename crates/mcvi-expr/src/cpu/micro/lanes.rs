@@ -1,64 +1,24 @@
-//! What each operation does to one lane.
+//! What operations do to one lane, where it does not fit in a row of [`crate::table`].
 
-use super::kernels::Lane;
+use super::loops::Lane;
 use super::real::{Real, sel};
 use super::{elementary as e, gamma, scalar};
 
-/// Lane functions that are one expression.
-macro_rules! lanes {
-    ($arity:literal; $($name:ident($a:ident $(, $b:ident $(, $c:ident)?)?) = $e:expr;)*) => {$(
-        pub(super) struct $name;
-        impl<T: Real> Lane<T> for $name {
-            const ARITY: usize = $arity;
-            #[inline(always)]
-            fn full<const F: bool>($a: T, _b: T, _c: T) -> [T; 1] {
-                $(let $b = _b; $(let $c = _c;)?)?
-                [$e]
-            }
-        }
-    )*};
-}
+/// a·b + c.
+pub(super) struct MulAdd;
 
-lanes! { 1;
-    Neg(a) = -a;
-    Recip(a) = T::lit(1.0) / a;
-    Square(a) = a * a;
-    Sqrt(a) = a.sqrt();
-    Abs(a) = a.abs();
-    Sign(a) = sel(a > T::lit(0.0), T::lit(1.0), sel(a < T::lit(0.0), T::lit(-1.0), a));
-    Floor(a) = a.floor::<F>();
-    Exp(a) = e::exp::<T, F>(a);
-    Expm1(a) = e::expm1::<T, F>(a);
-    Ln(a) = e::ln::<T, F>(a);
-    Log1p(a) = e::log1p::<T, F>(a);
-    Softplus(a) = e::softplus::<T, F>(a);
-    Sigmoid(a) = e::sigmoid::<T, F>(a);
-    Tanh(a) = e::tanh::<T, F>(a);
-    Erf(a) = e::erf::<T, F>(a);
-}
-
-lanes! { 2;
-    Add(a, b) = a + b;
-    Sub(a, b) = a - b;
-    Mul(a, b) = a * b;
-    Div(a, b) = a / b;
-    // b unless a is less, or not a number; a NaN in b makes every comparison false.
-    Min(a, b) = sel((a < b) | is_nan(a), a, b);
-    Max(a, b) = sel((a > b) | is_nan(a), a, b);
-    Lt(a, b) = sel(a < b, T::lit(1.0), T::lit(0.0));
-    Le(a, b) = sel(a <= b, T::lit(1.0), T::lit(0.0));
-    Eq(a, b) = sel(a == b, T::lit(1.0), T::lit(0.0));
-}
-
-lanes! { 3;
-    MulAdd(a, b, c) = a.fma::<F>(b, c);
-    Select(a, b, c) = sel(a != T::lit(0.0), b, c);
+impl<T: Real> Lane<T> for MulAdd {
+    const ARITY: usize = 3;
+    #[inline(always)]
+    fn full<const F: bool>(a: T, b: T, c: T) -> [T; 1] {
+        [a.fma::<F>(b, c)]
+    }
 }
 
 /// Whether x is NaN.
 #[inline(always)]
 #[allow(clippy::eq_op)]
-fn is_nan<T: Real>(x: T) -> bool {
+pub(super) fn is_nan<T: Real>(x: T) -> bool {
     x != x
 }
 

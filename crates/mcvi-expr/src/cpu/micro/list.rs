@@ -1,10 +1,11 @@
 //! Lists of small operations that are walked without a call, or a jump that has to be foreseen, for every one of them:
 //! where arrays hold a few elements those take longer than the arithmetic. So a list holds operations of one kind.
 
-use super::kernels::light;
+use super::Level;
 use super::lanes::MulAdd;
+use super::loops::light;
 use super::real::Real;
-use super::{Level, MicroOp};
+use crate::table::{Binary, Function, Unary};
 
 /// One operation of a list; operands are bytes from a base.
 #[derive(Clone, Copy)]
@@ -38,15 +39,15 @@ pub enum Term {
 
 /// The operation as a·b + c, with the same result to the bit (but for the bits of a NaN), if it is so cheap. (A negative
 /// zero changes no sum.)
-pub fn as_muladd(op: MicroOp) -> Option<[Term; 3]> {
+pub fn as_muladd(function: Function) -> Option<[Term; 3]> {
     use Term::{Arg, Number};
-    Some(match op {
-        MicroOp::Add => [Arg(0), Number(1.0), Arg(1)],
-        MicroOp::Sub => [Arg(1), Number(-1.0), Arg(0)],
-        MicroOp::Mul => [Arg(0), Arg(1), Number(-0.0)],
-        MicroOp::Square => [Arg(0), Arg(0), Number(-0.0)],
-        MicroOp::Neg => [Arg(0), Number(-1.0), Number(-0.0)],
-        MicroOp::MulAdd => [Arg(0), Arg(1), Arg(2)],
+    Some(match function {
+        Function::Binary(Binary::Add) => [Arg(0), Number(1.0), Arg(1)],
+        Function::Binary(Binary::Sub) => [Arg(1), Number(-1.0), Arg(0)],
+        Function::Binary(Binary::Mul) => [Arg(0), Arg(1), Number(-0.0)],
+        Function::Unary(Unary::Square) => [Arg(0), Arg(0), Number(-0.0)],
+        Function::Unary(Unary::Neg) => [Arg(0), Number(-1.0), Number(-0.0)],
+        Function::MUL_ADD => [Arg(0), Arg(1), Arg(2)],
         _ => return None,
     })
 }

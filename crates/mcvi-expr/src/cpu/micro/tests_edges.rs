@@ -1,8 +1,8 @@
 //! Tests of the kernels: special values, extreme ranges, the basic operations, aliasing.
 
-use super::MicroOp as O;
 use super::tests::{levels, run, run_both};
-use super::{Level, MAX_ORDER, MicroOp, Real, micro, scalar};
+use super::{Level, Real, micro, scalar};
+use crate::table::{Binary as B, Function, Function as O, MAX_ORDER, Unary as U};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -14,28 +14,31 @@ fn same(x: f64, y: f64) -> bool {
 
 #[test]
 fn special_values() {
-    let cases: &[(MicroOp, &[f64], &[f64])] = &[
-        (O::Exp, &[0.0, -0.0, INF, -INF, NAN, 1000.0, -1000.0], &[1.0, 1.0, INF, 0.0, NAN, INF, 0.0]),
-        (O::Expm1, &[0.0, -0.0, INF, -INF, NAN, 1000.0], &[0.0, -0.0, INF, -1.0, NAN, INF]),
-        (O::Ln, &[0.0, -0.0, 1.0, INF, -INF, NAN, -1.0], &[-INF, -INF, 0.0, INF, NAN, NAN, NAN]),
-        (O::Log1p, &[0.0, -0.0, -1.0, -2.0, INF, -INF, NAN], &[0.0, -0.0, -INF, NAN, INF, NAN, NAN]),
-        (O::Softplus, &[INF, -INF, NAN, 1e30, -1e30], &[INF, 0.0, NAN, f64::NAN, 0.0]),
-        (O::Sigmoid, &[0.0, INF, -INF, NAN, 1e30, -1e30], &[0.5, 1.0, 0.0, NAN, 1.0, 0.0]),
-        (O::Tanh, &[0.0, -0.0, INF, -INF, NAN, 1e30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
-        (O::Sin, &[0.0, -0.0, INF, -INF, NAN], &[0.0, -0.0, NAN, NAN, NAN]),
-        (O::Cos, &[0.0, -0.0, INF, -INF, NAN], &[1.0, 1.0, NAN, NAN, NAN]),
-        (O::Erf, &[0.0, -0.0, INF, -INF, NAN, 30.0], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
-        (O::Sign, &[0.0, -0.0, INF, -3.0, NAN, 1e-30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+    let cases: &[(Function, &[f64], &[f64])] = &[
+        (O::Unary(U::Exp), &[0.0, -0.0, INF, -INF, NAN, 1000.0, -1000.0], &[1.0, 1.0, INF, 0.0, NAN, INF, 0.0]),
+        (O::Unary(U::Expm1), &[0.0, -0.0, INF, -INF, NAN, 1000.0], &[0.0, -0.0, INF, -1.0, NAN, INF]),
+        (O::Unary(U::Ln), &[0.0, -0.0, 1.0, INF, -INF, NAN, -1.0], &[-INF, -INF, 0.0, INF, NAN, NAN, NAN]),
+        (O::Unary(U::Log1p), &[0.0, -0.0, -1.0, -2.0, INF, -INF, NAN], &[0.0, -0.0, -INF, NAN, INF, NAN, NAN]),
+        (O::Unary(U::Softplus), &[INF, -INF, NAN, 1e30, -1e30], &[INF, 0.0, NAN, f64::NAN, 0.0]),
+        (O::Unary(U::Sigmoid), &[0.0, INF, -INF, NAN, 1e30, -1e30], &[0.5, 1.0, 0.0, NAN, 1.0, 0.0]),
+        (O::Unary(U::Tanh), &[0.0, -0.0, INF, -INF, NAN, 1e30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (O::Unary(U::Sin), &[0.0, -0.0, INF, -INF, NAN], &[0.0, -0.0, NAN, NAN, NAN]),
+        (O::Unary(U::Cos), &[0.0, -0.0, INF, -INF, NAN], &[1.0, 1.0, NAN, NAN, NAN]),
+        (O::Unary(U::Erf), &[0.0, -0.0, INF, -INF, NAN, 30.0], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
+        (O::Unary(U::Erfc), &[0.0, -0.0, INF, -INF, NAN, 30.0, -30.0], &[1.0, 1.0, 0.0, 2.0, NAN, 0.0, 2.0]),
+        (O::Unary(U::Erfcx), &[0.0, -0.0, INF, -INF, NAN, -30.0], &[1.0, 1.0, 0.0, INF, NAN, INF]),
+        (O::Unary(U::LogErfc), &[0.0, -0.0, INF, NAN, -NAN], &[-0.0, 0.0, -INF, NAN, NAN]),
+        (O::Unary(U::Sign), &[0.0, -0.0, INF, -3.0, NAN, 1e-30], &[0.0, -0.0, 1.0, -1.0, NAN, 1.0]),
         (
-            O::Floor,
+            O::Unary(U::Floor),
             &[0.0, -0.0, -0.5, 2.5, -2.5, 3.0, -3.0, INF, -INF, NAN, 1e30, 0.999],
             &[0.0, -0.0, -1.0, 2.0, -3.0, 3.0, -3.0, INF, -INF, NAN, f64::NAN, 0.0],
         ),
-        (O::Lgamma, &[0.0, -0.0, -1.0, -7.0, INF, -INF, NAN], &[INF, INF, INF, INF, INF, INF, NAN]),
-        (O::Polygamma(0), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[-INF, INF, NAN, INF, NAN, NAN]),
-        (O::Polygamma(1), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[INF, INF, INF, 0.0, NAN, NAN]),
-        (O::Polygamma(2), &[0.0, -1.0, INF, -INF, NAN], &[-INF, NAN, -0.0, NAN, NAN]),
-        (O::Polygamma(3), &[0.0, -1.0, INF, -INF, NAN], &[INF, INF, 0.0, NAN, NAN]),
+        (O::Unary(U::Lgamma), &[0.0, -0.0, -1.0, -7.0, INF, -INF, NAN], &[INF, INF, INF, INF, INF, INF, NAN]),
+        (O::Unary(U::Polygamma(0)), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[-INF, INF, NAN, INF, NAN, NAN]),
+        (O::Unary(U::Polygamma(1)), &[0.0, -0.0, -1.0, INF, -INF, NAN], &[INF, INF, INF, 0.0, NAN, NAN]),
+        (O::Unary(U::Polygamma(2)), &[0.0, -1.0, INF, -INF, NAN], &[-INF, NAN, -0.0, NAN, NAN]),
+        (O::Unary(U::Polygamma(3)), &[0.0, -1.0, INF, -INF, NAN], &[INF, INF, 0.0, NAN, NAN]),
     ];
     for level in levels() {
         for &(op, x, want) in cases {
@@ -54,39 +57,44 @@ fn special_values() {
 #[test]
 fn f64_ranges() {
     let lo = 5e-324;
-    let cases: &[(MicroOp, f64, f64, f64)] = &[
-        (O::Exp, -745.0, 0.0, lo),
-        (O::Exp, -720.0, 0.0, f64::exp(-720.0)),
-        (O::Exp, 709.7, 0.0, 1.6549840276802644e308),
-        (O::Expm1, 709.7, 0.0, 1.6549840276802644e308),
-        (O::Ln, lo, 0.0, -744.4400719213812),
-        (O::Ln, f64::MAX, 0.0, 709.782712893384),
-        (O::Log1p, f64::MAX, 0.0, 709.782712893384),
-        (O::Softplus, -740.0, 0.0, f64::exp(-740.0)),
-        (O::Sigmoid, -740.0, 0.0, f64::exp(-740.0)),
-        (O::Lgamma, 1e-300, 0.0, 690.7755278982137),
-        (O::Lgamma, lo, 0.0, 744.4400719213812),
-        (O::Lgamma, 1e300, 0.0, 6.897755278982137e302),
-        (O::Lgamma, f64::MAX, 0.0, INF),
-        (O::Polygamma(0), 1e-300, 0.0, -1e300),
-        (O::Polygamma(0), f64::MAX, 0.0, 709.782712893384),
-        (O::Polygamma(1), 1e-300, 0.0, INF),
-        (O::Polygamma(1), 1e-150, 0.0, 1e300),
-        (O::Polygamma(1), 1e300, 0.0, 1e-300),
-        (O::PolygammaDiff(0), 1e300, 3.0, 3.0 * 690.7755278982137),
-        (O::PolygammaDiff(0), f64::MAX, 3.0, 3.0 * 709.782712893384),
-        (O::PolygammaDiff(0), 1e300, 1e-20, 690.7755278982137e-20),
-        (O::PolygammaDiff(0), 1e-300, 1.0, -690.7755278982137),
-        (O::PolygammaDiff(0), 1e-300, 1e-300, -std::f64::consts::LN_2),
-        (O::PolygammaDiff(0), 1e-250, 1e-250, -std::f64::consts::LN_2),
-        (O::PolygammaDiff(0), 0.5, 1e300, 6.897755278982137e302),
-        (O::PolygammaDiff(1), 1e300, 1e300, std::f64::consts::LN_2),
-        (O::PolygammaDiff(1), 1e-300, 1e-300, 5e299),
-        (O::PolygammaDiff(1), 1e-200, 1e-200, 5e199),
-        (O::PolygammaDiff(1), 1e-200, 1e10, 1e200),
-        (O::PolygammaDiff(2), 1e-100, 1e-100, -0.75e200),
-        (O::PolygammaDiff(2), 1e-100, 1e10, -1e200),
-        (O::PolygammaDiff(2), 1e150, 1e150, -5e-151),
+    let cases: &[(Function, f64, f64, f64)] = &[
+        (O::Unary(U::Exp), -745.0, 0.0, lo),
+        (O::Unary(U::Exp), -720.0, 0.0, f64::exp(-720.0)),
+        (O::Unary(U::Erfc), 27.0, 0.0, 5.2370486e-319),
+        (O::Unary(U::LogErfc), 30.0, 0.0, -903.9741171106439),
+        (O::Unary(U::LogErfc), 1e150, 0.0, -1e300),
+        (O::Unary(U::LogErfc), 1e200, 0.0, -INF),
+        (O::Unary(U::LogErfc), -INF, 0.0, std::f64::consts::LN_2),
+        (O::Unary(U::Exp), 709.7, 0.0, 1.6549840276802644e308),
+        (O::Unary(U::Expm1), 709.7, 0.0, 1.6549840276802644e308),
+        (O::Unary(U::Ln), lo, 0.0, -744.4400719213812),
+        (O::Unary(U::Ln), f64::MAX, 0.0, 709.782712893384),
+        (O::Unary(U::Log1p), f64::MAX, 0.0, 709.782712893384),
+        (O::Unary(U::Softplus), -740.0, 0.0, f64::exp(-740.0)),
+        (O::Unary(U::Sigmoid), -740.0, 0.0, f64::exp(-740.0)),
+        (O::Unary(U::Lgamma), 1e-300, 0.0, 690.7755278982137),
+        (O::Unary(U::Lgamma), lo, 0.0, 744.4400719213812),
+        (O::Unary(U::Lgamma), 1e300, 0.0, 6.897755278982137e302),
+        (O::Unary(U::Lgamma), f64::MAX, 0.0, INF),
+        (O::Unary(U::Polygamma(0)), 1e-300, 0.0, -1e300),
+        (O::Unary(U::Polygamma(0)), f64::MAX, 0.0, 709.782712893384),
+        (O::Unary(U::Polygamma(1)), 1e-300, 0.0, INF),
+        (O::Unary(U::Polygamma(1)), 1e-150, 0.0, 1e300),
+        (O::Unary(U::Polygamma(1)), 1e300, 0.0, 1e-300),
+        (O::Binary(B::PolygammaDiff(0)), 1e300, 3.0, 3.0 * 690.7755278982137),
+        (O::Binary(B::PolygammaDiff(0)), f64::MAX, 3.0, 3.0 * 709.782712893384),
+        (O::Binary(B::PolygammaDiff(0)), 1e300, 1e-20, 690.7755278982137e-20),
+        (O::Binary(B::PolygammaDiff(0)), 1e-300, 1.0, -690.7755278982137),
+        (O::Binary(B::PolygammaDiff(0)), 1e-300, 1e-300, -std::f64::consts::LN_2),
+        (O::Binary(B::PolygammaDiff(0)), 1e-250, 1e-250, -std::f64::consts::LN_2),
+        (O::Binary(B::PolygammaDiff(0)), 0.5, 1e300, 6.897755278982137e302),
+        (O::Binary(B::PolygammaDiff(1)), 1e300, 1e300, std::f64::consts::LN_2),
+        (O::Binary(B::PolygammaDiff(1)), 1e-300, 1e-300, 5e299),
+        (O::Binary(B::PolygammaDiff(1)), 1e-200, 1e-200, 5e199),
+        (O::Binary(B::PolygammaDiff(1)), 1e-200, 1e10, 1e200),
+        (O::Binary(B::PolygammaDiff(2)), 1e-100, 1e-100, -0.75e200),
+        (O::Binary(B::PolygammaDiff(2)), 1e-100, 1e10, -1e200),
+        (O::Binary(B::PolygammaDiff(2)), 1e150, 1e150, -5e-151),
     ];
     for level in levels() {
         for &(op, a, b, want) in cases {
@@ -100,22 +108,26 @@ fn f64_ranges() {
 #[test]
 fn f32_ranges() {
     let ln = |x: f32| f64::from(x).ln();
-    let cases: &[(MicroOp, f32, f32, f64)] = &[
-        (O::Exp, -103.0, 0.0, f64::exp(-103.0)),
-        (O::Ln, 1e-45, 0.0, ln(1e-45)),
-        (O::Log1p, f32::MAX, 0.0, ln(f32::MAX)),
-        (O::Lgamma, 1e-45, 0.0, -ln(1e-45)),
-        (O::Lgamma, 1e38, 0.0, INF),
-        (O::Polygamma(0), f32::MAX, 0.0, ln(f32::MAX)),
-        (O::Polygamma(0), 1e-38, 0.0, -1e38),
-        (O::Polygamma(1), 1e-30, 0.0, INF),
-        (O::Polygamma(1), 1e37, 0.0, 1e-37),
-        (O::PolygammaDiff(0), 1e38, 3.0, 3.0 * ln(1e38)),
-        (O::PolygammaDiff(0), 1e30, 1e-10, 1e-10 * ln(1e30)),
-        (O::PolygammaDiff(0), 1e-30, 1e-30, -std::f64::consts::LN_2),
-        (O::PolygammaDiff(1), 1e38, 1e38, std::f64::consts::LN_2),
-        (O::PolygammaDiff(2), 1e18, 1e18, -5e-19),
-        (O::Pow, 1e-40, 0.5, f64::from(1e-40f32).sqrt()),
+    let cases: &[(Function, f32, f32, f64)] = &[
+        (O::Unary(U::Erfc), 9.9, 0.0, 1.5e-44),
+        (O::Unary(U::LogErfc), 30.0, 0.0, -903.9741171106439),
+        (O::Unary(U::LogErfc), 1e19, 0.0, -1e38),
+        (O::Unary(U::LogErfc), f32::NEG_INFINITY, 0.0, std::f64::consts::LN_2),
+        (O::Unary(U::Exp), -103.0, 0.0, f64::exp(-103.0)),
+        (O::Unary(U::Ln), 1e-45, 0.0, ln(1e-45)),
+        (O::Unary(U::Log1p), f32::MAX, 0.0, ln(f32::MAX)),
+        (O::Unary(U::Lgamma), 1e-45, 0.0, -ln(1e-45)),
+        (O::Unary(U::Lgamma), 1e38, 0.0, INF),
+        (O::Unary(U::Polygamma(0)), f32::MAX, 0.0, ln(f32::MAX)),
+        (O::Unary(U::Polygamma(0)), 1e-38, 0.0, -1e38),
+        (O::Unary(U::Polygamma(1)), 1e-30, 0.0, INF),
+        (O::Unary(U::Polygamma(1)), 1e37, 0.0, 1e-37),
+        (O::Binary(B::PolygammaDiff(0)), 1e38, 3.0, 3.0 * ln(1e38)),
+        (O::Binary(B::PolygammaDiff(0)), 1e30, 1e-10, 1e-10 * ln(1e30)),
+        (O::Binary(B::PolygammaDiff(0)), 1e-30, 1e-30, -std::f64::consts::LN_2),
+        (O::Binary(B::PolygammaDiff(1)), 1e38, 1e38, std::f64::consts::LN_2),
+        (O::Binary(B::PolygammaDiff(2)), 1e18, 1e18, -5e-19),
+        (O::Binary(B::Pow), 1e-40, 0.5, f64::from(1e-40f32).sqrt()),
     ];
     for level in levels() {
         for &(op, a, b, want) in cases {
@@ -131,15 +143,21 @@ fn diff_edges() {
     for level in levels() {
         for k in 0..=4 {
             let a = [1e-300, 0.3, 1.0, 7.5, 8.0, 40.0, 1e26, 1e300];
-            let r = run::<f64>(level, O::PolygammaDiff(k), &a, &[0.0; 8], &[]);
+            let r = run::<f64>(level, O::Binary(B::PolygammaDiff(k)), &a, &[0.0; 8], &[]);
             assert!(r.iter().all(|x| *x == 0.0), "{level:?} {k}: {r:?}");
             if k < 2 {
-                let r = run_both::<f64>(level, O::PolygammaDiffPair(k), &a, &[0.0; 8], &[]);
+                let r = run_both::<f64>(level, O::DiffPair(k), &a, &[0.0; 8], &[]);
                 assert!(r.iter().flatten().all(|x| *x == 0.0), "{level:?} pair {k}: {r:?}");
             }
         }
         // Outside a > 0, a + n > 0: the plain difference.
-        let r = run::<f64>(level, O::PolygammaDiff(0), &[2.5, -1.5, NAN, 1.0, INF], &[-3.0, 1.0, 1.0, NAN, 2.0], &[]);
+        let r = run::<f64>(
+            level,
+            O::Binary(B::PolygammaDiff(0)),
+            &[2.5, -1.5, NAN, 1.0, INF],
+            &[-3.0, 1.0, 1.0, NAN, 2.0],
+            &[],
+        );
         assert!((r[0] - (1.2655121234846454 - 0.2846828704729192)).abs() < 1e-14, "{r:?}");
         assert!((r[1] - (1.2655121234846454 - 0.860_047_015_376_481)).abs() < 1e-14, "{r:?}");
         assert!(r[2].is_nan() && r[3].is_nan() && r[4] == INF, "{r:?}");
@@ -147,14 +165,14 @@ fn diff_edges() {
 }
 
 /// The kernels of differences: operation, which of its results, order.
-const DIFFS: [(MicroOp, usize, u32); 7] = [
-    (O::PolygammaDiff(0), 0, 0),
-    (O::PolygammaDiff(1), 0, 1),
-    (O::PolygammaDiff(2), 0, 2),
-    (O::PolygammaDiffPair(0), 0, 0),
-    (O::PolygammaDiffPair(0), 1, 1),
-    (O::PolygammaDiffPair(1), 0, 1),
-    (O::PolygammaDiffPair(1), 1, 2),
+const DIFFS: [(Function, usize, u32); 7] = [
+    (O::Binary(B::PolygammaDiff(0)), 0, 0),
+    (O::Binary(B::PolygammaDiff(1)), 0, 1),
+    (O::Binary(B::PolygammaDiff(2)), 0, 2),
+    (O::DiffPair(0), 0, 0),
+    (O::DiffPair(0), 1, 1),
+    (O::DiffPair(1), 0, 1),
+    (O::DiffPair(1), 1, 2),
 ];
 
 /// Lanes of every kind side by side: each has the bits it has alone, and the value of the scalar form.
@@ -201,9 +219,9 @@ fn pairs<T: Real>(tol: f64) {
     let rows = bases.iter().flat_map(|a| steps.iter().map(move |n| (*a, *n)));
     let (a, b): (Vec<f64>, Vec<f64>) = rows.map(|(a, n)| (T::lit(a).to_f64(), T::lit(n).to_f64())).unzip();
     for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
-        let both = run_both::<T>(level, O::PolygammaDiffPair(k), &a, &b, &[]);
+        let both = run_both::<T>(level, O::DiffPair(k), &a, &b, &[]);
         for (order, got) in (k..).zip(&both) {
-            let want = run::<T>(level, O::PolygammaDiff(order), &a, &b, &[]);
+            let want = run::<T>(level, O::Binary(B::PolygammaDiff(order)), &a, &b, &[]);
             for i in 0..a.len() {
                 let (x, y, at) = (got[i], want[i], (level, k, order, a[i], b[i]));
                 // lgamma's difference has zeros, near which the error is absolute.
@@ -226,7 +244,7 @@ fn pairs_match() {
 /// Both results of a pair written over operands are those written elsewhere.
 fn pairs_in_place<T: Real>() {
     for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
-        let f = micro::<T>(level, O::PolygammaDiffPair(k));
+        let f = micro::<T>(level, O::DiffPair(k));
         for n in [T::LANES, 3 * T::LANES, 128 + T::LANES] {
             // Chunks that are easy; some of whose lanes are few, odd, neither; none of whose lanes are few.
             for (low, step, whole) in [(9.0, 0.25, false), (-1.0, 0.25, true), (0.1, 0.3, false)] {
@@ -265,24 +283,24 @@ fn basics() {
     let c = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     let sel = |x: bool| if x { 1.0 } else { 0.0 };
     type Scalar = Box<dyn Fn(f64, f64, f64) -> f64>;
-    let ops: Vec<(MicroOp, Scalar)> = vec![
-        (O::Neg, Box::new(|a, _, _| -a)),
-        (O::Recip, Box::new(|a, _, _| 1.0 / a)),
-        (O::Square, Box::new(|a, _, _| a * a)),
-        (O::Sqrt, Box::new(|a, _, _| a.sqrt())),
-        (O::Abs, Box::new(|a, _, _| a.abs())),
-        (O::Add, Box::new(|a, b, _| a + b)),
-        (O::Sub, Box::new(|a, b, _| a - b)),
-        (O::Mul, Box::new(|a, b, _| a * b)),
-        (O::Div, Box::new(|a, b, _| a / b)),
-        (O::Min, Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.min(b) })),
-        (O::Max, Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.max(b) })),
-        (O::Pow, Box::new(|a, b, _| a.powf(b))),
-        (O::Lt, Box::new(move |a, b, _| sel(a < b))),
-        (O::Le, Box::new(move |a, b, _| sel(a <= b))),
-        (O::Eq, Box::new(move |a, b, _| sel(a == b))),
-        (O::MulAdd, Box::new(|a, b, c| a * b + c)),
-        (O::Select, Box::new(|a, b, c| if a != 0.0 { b } else { c })),
+    let ops: Vec<(Function, Scalar)> = vec![
+        (O::Unary(U::Neg), Box::new(|a, _, _| -a)),
+        (O::Unary(U::Recip), Box::new(|a, _, _| 1.0 / a)),
+        (O::Unary(U::Square), Box::new(|a, _, _| a * a)),
+        (O::Unary(U::Sqrt), Box::new(|a, _, _| a.sqrt())),
+        (O::Unary(U::Abs), Box::new(|a, _, _| a.abs())),
+        (O::Binary(B::Add), Box::new(|a, b, _| a + b)),
+        (O::Binary(B::Sub), Box::new(|a, b, _| a - b)),
+        (O::Binary(B::Mul), Box::new(|a, b, _| a * b)),
+        (O::Binary(B::Div), Box::new(|a, b, _| a / b)),
+        (O::Binary(B::Min), Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.min(b) })),
+        (O::Binary(B::Max), Box::new(|a, b, _| if a.is_nan() || b.is_nan() { NAN } else { a.max(b) })),
+        (O::Binary(B::Pow), Box::new(|a, b, _| a.powf(b))),
+        (O::Binary(B::Lt), Box::new(move |a, b, _| sel(a < b))),
+        (O::Binary(B::Le), Box::new(move |a, b, _| sel(a <= b))),
+        (O::Binary(B::Eq), Box::new(move |a, b, _| sel(a == b))),
+        (O::MUL_ADD, Box::new(|a, b, c| a * b + c)),
+        (O::SELECT, Box::new(|a, b, c| if a != 0.0 { b } else { c })),
     ];
     for level in levels() {
         for (op, f) in &ops {
@@ -300,17 +318,17 @@ fn basics() {
 /// The result written over an operand is the one written elsewhere, at any length.
 fn in_place<T: Real>() {
     let ops = [
-        O::Exp,
-        O::Softplus,
-        O::Lgamma,
-        O::Polygamma(2),
-        O::Sin,
-        O::Add,
-        O::Pow,
-        O::MulAdd,
-        O::Select,
-        O::PolygammaDiff(0),
-        O::PolygammaDiff(1),
+        O::Unary(U::Exp),
+        O::Unary(U::Softplus),
+        O::Unary(U::Lgamma),
+        O::Unary(U::Polygamma(2)),
+        O::Unary(U::Sin),
+        O::Binary(B::Add),
+        O::Binary(B::Pow),
+        O::MUL_ADD,
+        O::SELECT,
+        O::Binary(B::PolygammaDiff(0)),
+        O::Binary(B::PolygammaDiff(1)),
     ];
     for level in levels() {
         for op in ops {
@@ -324,7 +342,16 @@ fn in_place<T: Real>() {
                 for k in 0..3 {
                     let mut y = x.clone();
                     let mut p = y.each_mut().map(|v| v.as_mut_ptr());
-                    if k > 0 && matches!(op, O::Exp | O::Softplus | O::Lgamma | O::Polygamma(2) | O::Sin) {
+                    if k > 0
+                        && matches!(
+                            op,
+                            O::Unary(U::Exp)
+                                | O::Unary(U::Softplus)
+                                | O::Unary(U::Lgamma)
+                                | O::Unary(U::Polygamma(2))
+                                | O::Unary(U::Sin)
+                        )
+                    {
                         p[1] = std::ptr::null_mut();
                         p[2] = std::ptr::null_mut();
                         p[k] = p[0];
@@ -353,8 +380,10 @@ fn in_place_f64() {
 #[test]
 fn orders_exist() {
     for k in 0..=MAX_ORDER {
-        let p = run::<f64>(Level::Baseline, O::Polygamma(k), &[2.5], &[], &[])[0];
-        let d = run::<f64>(Level::Baseline, O::PolygammaDiff(k + u32::from(k < MAX_ORDER)), &[2.5], &[0.5], &[])[0];
+        let p = run::<f64>(Level::Baseline, O::Unary(U::Polygamma(k)), &[2.5], &[], &[])[0];
+        let d =
+            run::<f64>(Level::Baseline, O::Binary(B::PolygammaDiff(k + u32::from(k < MAX_ORDER))), &[2.5], &[0.5], &[])
+                [0];
         assert!(p.is_finite() && d.is_finite());
     }
 }

@@ -2,8 +2,8 @@
 //! no sums in between.
 
 use super::*;
-use crate::ops::{Binary, Reduction};
-use crate::plan::Function;
+use crate::graph::Reduction;
+use crate::table::{Binary, Function};
 
 /// The steps that compute a gradient of filters, where its partial sums are, and what they are combined into.
 struct Gradient {

@@ -193,9 +193,3 @@ __device__ __noinline__ double g_polygamma_diff(int k, double a, double n) {
     if (n < 0.0) { flip = -1.0; a = b; n = -n; }
     return flip * ((k - 1) % 2 == 1 ? 1.0 : -1.0) * zeta_sum(k - 1, a, true, n);
 }
-
-template <class T> __device__ __forceinline__ T f_lgamma(T x) { return (T)g_lgamma((double)x); }
-template <class T> __device__ __forceinline__ T f_polygamma(int m, T x) { return (T)g_polygamma(m, (double)x); }
-template <class T> __device__ __forceinline__ T f_polygamma_diff(int k, T a, T n) {
-    return (T)g_polygamma_diff(k, (double)a, (double)n);
-}

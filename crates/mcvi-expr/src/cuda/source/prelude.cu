@@ -1,4 +1,4 @@
-// What every generated program starts with: types, elementary functions and reductions.
+// What every generated program starts with: types and reductions. Elementary functions follow it: see src/table.rs.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -31,59 +31,13 @@ __device__ __forceinline__ void load4(float (&x)[4], const float* p) {
 }
 __device__ __forceinline__ void store4(float* p, const float (&x)[4]) { *(float4*)p = make_float4(x[0], x[1], x[2], x[3]); }
 
-__device__ __forceinline__ float f_sqrt(float x) { return sqrtf(x); }
-__device__ __forceinline__ double f_sqrt(double x) { return sqrt(x); }
-__device__ __forceinline__ float f_abs(float x) { return fabsf(x); }
-__device__ __forceinline__ double f_abs(double x) { return fabs(x); }
-__device__ __forceinline__ float f_floor(float x) { return floorf(x); }
-__device__ __forceinline__ double f_floor(double x) { return floor(x); }
-__device__ __forceinline__ float f_exp(float x) { return expf(x); }
-__device__ __forceinline__ double f_exp(double x) { return exp(x); }
-__device__ __forceinline__ float f_expm1(float x) { return expm1f(x); }
-__device__ __forceinline__ double f_expm1(double x) { return expm1(x); }
-__device__ __forceinline__ float f_ln(float x) { return logf(x); }
-__device__ __forceinline__ double f_ln(double x) { return log(x); }
-__device__ __forceinline__ float f_log1p(float x) { return log1pf(x); }
-__device__ __forceinline__ double f_log1p(double x) { return log1p(x); }
-__device__ __forceinline__ float f_tanh(float x) { return tanhf(x); }
-__device__ __forceinline__ double f_tanh(double x) { return tanh(x); }
-__device__ __forceinline__ float f_sin(float x) { return sinf(x); }
-__device__ __forceinline__ double f_sin(double x) { return sin(x); }
-__device__ __forceinline__ float f_cos(float x) { return cosf(x); }
-__device__ __forceinline__ double f_cos(double x) { return cos(x); }
-__device__ __forceinline__ float f_erf(float x) { return erff(x); }
-__device__ __forceinline__ double f_erf(double x) { return erf(x); }
-__device__ __forceinline__ float f_pow(float x, float y) { return powf(x, y); }
-__device__ __forceinline__ double f_pow(double x, double y) { return pow(x, y); }
-__device__ __forceinline__ float f_muladd(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ __forceinline__ double f_muladd(double a, double b, double c) { return fma(a, b, c); }
 __device__ __forceinline__ void f_sincospi(float x, float* s, float* c) { sincospif(x, s, c); }
 __device__ __forceinline__ void f_sincospi(double x, double* s, double* c) { sincospi(x, s, c); }
 
-template <class T> __device__ __forceinline__ T f_neg(T x) { return -x; }
-template <class T> __device__ __forceinline__ T f_recip(T x) { return T(1) / x; }
-template <class T> __device__ __forceinline__ T f_square(T x) { return x * x; }
-template <class T> __device__ __forceinline__ T f_sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
-template <class T> __device__ __forceinline__ T f_softplus(T x) {
-    T y = f_log1p(f_exp(-f_abs(x)));
-    return x != x ? x : (x > T(0) ? x : T(0)) + y;
-}
-// Both forms keep the digits of a result near 0.
-template <class T> __device__ __forceinline__ T f_sigmoid(T x) {
-    T e = f_exp(-f_abs(x));
-    T r = T(1) / (T(1) + e);
-    return x < T(0) ? e * r : x != x ? x : r;
-}
-template <class T> __device__ __forceinline__ T f_add(T a, T b) { return a + b; }
-template <class T> __device__ __forceinline__ T f_sub(T a, T b) { return a - b; }
-template <class T> __device__ __forceinline__ T f_mul(T a, T b) { return a * b; }
-template <class T> __device__ __forceinline__ T f_div(T a, T b) { return a / b; }
-template <class T> __device__ __forceinline__ T f_min(T a, T b) { return (a < b || a != a) ? a : b; }
-template <class T> __device__ __forceinline__ T f_max(T a, T b) { return (a > b || a != a) ? a : b; }
-template <class T> __device__ __forceinline__ T f_lt(T a, T b) { return a < b ? T(1) : T(0); }
-template <class T> __device__ __forceinline__ T f_le(T a, T b) { return a <= b ? T(1) : T(0); }
-template <class T> __device__ __forceinline__ T f_eq(T a, T b) { return a == b ? T(1) : T(0); }
-template <class T> __device__ __forceinline__ T f_select(T a, T b, T c) { return a != T(0) ? b : c; }
+// Defined in gamma.cu.
+__device__ double g_lgamma(double x);
+__device__ double g_polygamma(int m, double x);
+__device__ double g_polygamma_diff(int k, double a, double n);
 
 // The two reductions, with what they start from.
 struct Sum {

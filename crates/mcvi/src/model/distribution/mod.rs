@@ -64,7 +64,7 @@ pub enum Family {
 }
 
 /// A parameter: an expression, or a number that becomes one beside the value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Value<'g> {
     /// An expression, of the value's graph and element type.
     Expr(Expr<'g>),
@@ -107,7 +107,7 @@ impl<'g> Value<'g> {
 /// assert_eq!(log_likelihood.shape().dims(), [2]);
 /// # Ok::<(), mcvi_expr::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Distribution<'g> {
     /// The family.

@@ -1,4 +1,4 @@
-//! Convolutions of the same images, one after the other, as a chain: a block that computed a tile of one goes on with the same
+//! Convolutions of the same images, one after the other, as a pipeline: a block that computed a tile of one goes on with the same
 //! images in the next, and waits for nobody in between.
 
 use super::access::{Access, run, strided};
@@ -47,7 +47,7 @@ impl Images {
     }
 }
 
-/// Number the chains of steps, given what must come before each.
+/// Number the pipelines of steps, given what must come before each.
 pub(super) fn link(steps: &mut [Step], before: &[Vec<usize>], room: usize) {
     let images: Vec<Option<Images>> = steps.iter().map(|s| Images::of(s, room)).collect();
     let alike = |a: usize, b: usize| match (&images[a], &images[b]) {
@@ -64,24 +64,24 @@ pub(super) fn link(steps: &mut [Step], before: &[Vec<usize>], room: usize) {
     let mut order: Vec<usize> = (0..steps.len()).filter(|&s| images[s].is_some()).collect();
     order.sort_by_key(|&s| (steps[s].level, steps[s].time()));
     // The first and last level of each.
-    let mut chains: Vec<(usize, usize)> = vec![];
+    let mut pipelines: Vec<(usize, usize)> = vec![];
     for s in order {
         let last = before[s].iter().copied().filter(|&b| alike(b, s)).max_by_key(|&b| steps[b].level);
-        let chain = last.and_then(|b| steps[b].chain).filter(|&chain| {
-            let (first, last) = chains[chain];
+        let pipeline = last.and_then(|b| steps[b].pipeline).filter(|&pipeline| {
+            let (first, last) = pipelines[pipeline];
             let late = before[s].iter().filter(|&&b| steps[b].until >= first);
-            last < steps[s].level && late.into_iter().all(|&b| steps[b].chain == Some(chain) && same(steps, b, s))
+            last < steps[s].level && late.into_iter().all(|&b| steps[b].pipeline == Some(pipeline) && same(steps, b, s))
         });
         let level = steps[s].level;
-        let chain = chain.unwrap_or_else(|| {
-            chains.push((level, level));
-            chains.len() - 1
+        let pipeline = pipeline.unwrap_or_else(|| {
+            pipelines.push((level, level));
+            pipelines.len() - 1
         });
-        chains[chain].1 = level;
-        steps[s].chain = Some(chain);
+        pipelines[pipeline].1 = level;
+        steps[s].pipeline = Some(pipeline);
     }
-    // What a chain of several touches, others that run meanwhile must not: a tile may be as far as its end.
+    // What a pipeline of several touches, others that run meanwhile must not: a tile may be as far as its end.
     for s in steps.iter_mut() {
-        s.during = s.chain.map_or((s.level, s.until), |c| chains[c]);
+        s.during = s.pipeline.map_or((s.level, s.until), |c| pipelines[c]);
     }
 }

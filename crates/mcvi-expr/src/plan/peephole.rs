@@ -1,31 +1,7 @@
-//! Improvements within one fused kernel, and what its operations cost.
+//! Peephole optimisation: improvements of a few operations within one fused kernel.
 
-use super::{Function, Map, MapOp, Value};
-use crate::ops::{Binary, Unary};
-
-/// Roughly the nanoseconds an element of type f64 takes on one core.
-pub(super) fn cost(function: Function) -> f64 {
-    match function {
-        Function::Unary(u) => match u {
-            Unary::Neg | Unary::Square | Unary::Abs | Unary::Sign | Unary::Floor => 0.1,
-            Unary::Recip | Unary::Sqrt => 0.4,
-            Unary::Exp | Unary::Ln | Unary::Sigmoid => 0.8,
-            Unary::Expm1 | Unary::Log1p | Unary::Softplus | Unary::Tanh | Unary::Sin | Unary::Cos | Unary::Erf => 1.5,
-            Unary::Lgamma | Unary::Polygamma(0 | 1) => 1.5,
-            Unary::Polygamma(_) => 200.0,
-        },
-        Function::Binary(b) => match b {
-            Binary::Div => 0.4,
-            Binary::Pow => 20.0,
-            Binary::PolygammaDiff(0..=2) => 2.0,
-            Binary::PolygammaDiff(_) => 400.0,
-            _ => 0.1,
-        },
-        Function::Select | Function::MulAdd => 0.1,
-        Function::DiffPair(_) => 2.5,
-        Function::Second => 0.0,
-    }
-}
+use super::{Map, MapOp, Value};
+use crate::table::{Binary, Function};
 
 /// Compute two orders of a difference of polygamma functions at once where both are wanted: they share most of the work.
 pub(super) fn pair_differences(map: &mut Map) {
@@ -92,7 +68,7 @@ pub(super) fn multiply_add(map: &mut Map) {
         let Some(side) = product else { continue };
         let Value::Op(j) = map.ops[i].args[side] else { continue };
         let (factors, addend) = (map.ops[j].args.clone(), map.ops[i].args[1 - side]);
-        map.ops[i].function = Function::MulAdd;
+        map.ops[i].function = Function::MUL_ADD;
         map.ops[i].args = vec![factors[0], factors[1], addend];
         gone[j] = true;
     }

@@ -1,8 +1,14 @@
 //! The graph: immutable nodes, hash-consed as they are built, and the `Expr` handles users hold.
 
+mod external;
+mod op;
+
+pub use external::External;
+pub(crate) use external::{Blackbox, ExternalPart};
+pub(crate) use op::{Draw, Op, Reduction, Span, Window};
+
 use crate::array::Array;
 use crate::error::{At, Error, Result};
-use crate::ops::Op;
 use crate::shape::{DType, Shape};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -258,6 +264,12 @@ impl<'g> Expr<'g> {
         self.with_node(|n| n.args.clone()).into_iter().map(|id| self.graph.expr(id)).collect()
     }
 
+    /// Whether both are the same node, as equal expressions built in one graph are. What they compute is compared by
+    /// [`eq`](Expr::eq), element by element.
+    pub fn is_same(self, other: Expr<'_>) -> bool {
+        std::ptr::eq(self.graph, other.graph) && self.id == other.id
+    }
+
     /// The shape. A poisoned expression counts as a scalar.
     pub fn shape(self) -> Shape {
         self.with_node(|n| n.shape.clone())
@@ -295,14 +307,6 @@ impl<'g> Expr<'g> {
         self.graph.scalar(self.dtype(), value)
     }
 }
-
-/// Two handles are equal when they denote the same node: equal expressions built in one graph are.
-impl PartialEq for Expr<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.graph, other.graph) && self.id == other.id
-    }
-}
-impl Eq for Expr<'_> {}
 
 impl fmt::Debug for Expr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
