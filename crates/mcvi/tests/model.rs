@@ -460,45 +460,66 @@ fn constants_may_be_added_whatever_the_number_of_rows() {
     }
 }
 
-fn says(what: &str, define: impl for<'g> Fn(&mut Builder<'g>) + Send + Sync + 'static, says: &[&str]) {
+#[test]
+fn one_call_may_stand_inside_another() {
+    let y = [0.5, -1.0, 2.0];
+    let model = Model::new(move |m| {
+        let b = m.reals("b", 2, normal(0.0, 1.0));
+        let s = m.positive("s", half_normal(1.0));
+        m.observe("y", &y, normal(b.matmul(m.matrix(3, &[1.0, 2.0, 3.0, -1.0, 0.0, 1.0])), s));
+        m.observe("z", &y, normal(m.generated("shifted", b.slice(1, 0..1) + 1.0) * m.data(&y), 1.0));
+        m.generated("first", m.real("c", normal(0.0, 1.0)) + b.take(1, m.index(&[0])));
+    });
+    let (b, s) = ([0.3, -0.2], 0.4f64.exp());
+    let quantities = model.expect("a model").quantities(&[vec![b[0], b[1], 0.4, 1.0]], 1).expect("quantities");
+    let expected = (0..3).map(|i| {
+        let mean = b[0] * (i + 1) as f64 + b[1] * (i as f64 - 1.0);
+        log_normal_density(y[i], mean, s)
+    });
+    let found = &quantities.log_likelihood[0].values;
+    assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
+    assert_eq!(find(&quantities.generated, "first").values, [1.3]);
+}
+
+fn says(what: &str, define: impl for<'g> Fn(&Builder<'g>) + Send + Sync + 'static, says: &[&str]) {
     let error = Model::new(define).map(|m| m.names()).expect_err(what).to_string();
     assert!(says.iter().all(|s| error.contains(s)), "{what} said: {error}");
 }
 
 #[test]
 fn mistakes_in_names_and_sizes_are_named() {
-    let twice = |m: &mut Builder<'_>| {
+    let twice = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         m.positive("a", exponential(1.0));
     };
     says("a name used twice", twice, &["`a` is used twice"]);
-    let also_observed = |m: &mut Builder<'_>| {
+    let also_observed = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("a", &[1.0], normal(a, 1.0));
     };
     says("a parameter's name for data", also_observed, &["`a` is used twice"]);
-    let also_generated = |m: &mut Builder<'_>| {
+    let also_generated = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.generated("a", a * 2.0);
     };
     says("a parameter's name for a generated quantity", also_generated, &["`a` is used twice"]);
     for name in ["", "a[1]", "a,b", "a/b", "../a"] {
-        let bad = move |m: &mut Builder<'_>| {
+        let bad = move |m: &Builder<'_>| {
             m.real(name, normal(0.0, 1.0));
         };
         says("a bad name", bad, &[&format!("`{name}` is no name"), "letters"]);
     }
-    let none = |m: &mut Builder<'_>| {
+    let none = |m: &Builder<'_>| {
         m.reals("a", 0, normal(0.0, 1.0));
     };
     says("no elements", none, &["`a` has no elements"]);
-    says("no parameters", |_: &mut Builder<'_>| {}, &["no parameter"]);
-    let fixed = |m: &mut Builder<'_>| {
+    says("no parameters", |_: &Builder<'_>| {}, &["no parameter"]);
+    let fixed = |m: &Builder<'_>| {
         m.simplex("p", 1, dirichlet(1.0));
     };
     says("nothing that varies", fixed, &["no parameter that can vary"]);
     for (low, high) in [(1.0, 0.0), (2.0, 2.0), (f64::NAN, 1.0)] {
-        let empty = move |m: &mut Builder<'_>| {
+        let empty = move |m: &Builder<'_>| {
             m.interval("p", low, high, uniform(0.0, 1.0));
         };
         says("an interval without numbers", empty, &["`p`", "between"]);
@@ -507,52 +528,52 @@ fn mistakes_in_names_and_sizes_are_named() {
 
 #[test]
 fn mistakes_in_data_are_named() {
-    let nan = |m: &mut Builder<'_>| {
+    let nan = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("y", &[1.0, f64::NAN, 2.0], normal(a, 1.0));
     };
     says("missing data", nan, &["`y` is not a number at position 2", "leave missing observations out"]);
-    let lengths = |m: &mut Builder<'_>| {
+    let lengths = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         let x = m.data(&[1.0, 2.0, 3.0]);
         m.observe("y", &[1.0, 2.0], normal(a * x, 1.0));
     };
     says("data of another length than what predicts them", lengths, &["[2]", "3]"]);
-    let ragged = |m: &mut Builder<'_>| {
+    let ragged = |m: &Builder<'_>| {
         let a = m.reals("a", 3, normal(0.0, 1.0));
         m.observe_rows("y", 3, &[1.0; 7], multinomial_logit(a.expand(1)));
     };
     says("rows that do not come out even", ragged, &["`y`, in rows of 3"]);
-    let matrix = |m: &mut Builder<'_>| {
+    let matrix = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         m.matrix(2, &[1.0, 2.0, 3.0]);
     };
     says("a ragged matrix", matrix, &["a matrix of 2 columns"]);
     for columns in [0, 4] {
-        let matrix = move |m: &mut Builder<'_>| {
+        let matrix = move |m: &Builder<'_>| {
             m.real("a", normal(0.0, 1.0));
             m.matrix(columns, &[1.0, 2.0, 3.0]);
         };
         says("a matrix of no rows or columns", matrix, &[&format!("a matrix of {columns} columns")]);
     }
-    let shapes = |m: &mut Builder<'_>| {
+    let shapes = |m: &Builder<'_>| {
         let (a, b) = (m.reals("a", 3, normal(0.0, 1.0)), m.reals("b", 4, normal(0.0, 1.0)));
         m.generated("c", a + b);
     };
     says("vectors of different lengths", shapes, &["`c`", "3]", "4]"]);
     // With two rows, in which a model is checked, neither would stand out.
-    let rowless = |m: &mut Builder<'_>| {
+    let rowless = |m: &Builder<'_>| {
         let a = m.reals("a", 2, normal(0.0, 1.0));
         m.observe("y", &[1.0, 2.0], normal(a.at(1, 0), 1.0));
     };
     says("one number a row for each observation", rowless, &["[2]"]);
-    let constant = |m: &mut Builder<'_>| {
+    let constant = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         let c = m.data(&[1.0, 2.0]);
         m.generated("c", c);
     };
     says("a constant as a generated quantity", constant, &["`c`", "draw"]);
-    let empty = |m: &mut Builder<'_>| {
+    let empty = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("y", &[], normal(a, 1.0));
     };
@@ -562,14 +583,14 @@ fn mistakes_in_data_are_named() {
 #[test]
 fn mistakes_in_minibatches_are_named() {
     for size in [0, 6] {
-        let batch = move |m: &mut Builder<'_>| {
+        let batch = move |m: &Builder<'_>| {
             let a = m.real("a", normal(0.0, 1.0));
             let batch = m.minibatch(5, size);
             m.observe_some("y", &batch, &[0.0; 5], normal(a, 1.0));
         };
         says("an impossible minibatch", batch, &[&format!("a minibatch of {size} out of 5")]);
     }
-    let other = |m: &mut Builder<'_>| {
+    let other = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         let batch = m.minibatch(5, 2);
         m.observe_some("y", &batch, &[0.0; 4], normal(a, 1.0));

@@ -1,6 +1,6 @@
 //! A model: what its parameters are called, its log density, and everything that follows from draws of it.
 
-use super::builder::{Builder, Observed, Source};
+use super::builder::{Builder, Observed, Source, Written};
 use super::{Constraint, Distribution, Family};
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -21,11 +21,11 @@ const TRIES: usize = 10_000;
 
 /// Writes a model with a [`Builder`]. Functions do.
 trait Define: Send + Sync {
-    fn define<'g>(&self, m: &mut Builder<'g>);
+    fn define<'g>(&self, m: &Builder<'g>);
 }
 
-impl<F: for<'g> Fn(&mut Builder<'g>) + Send + Sync> Define for F {
-    fn define<'g>(&self, m: &mut Builder<'g>) {
+impl<F: for<'g> Fn(&Builder<'g>) + Send + Sync> Define for F {
+    fn define<'g>(&self, m: &Builder<'g>) {
         self(m);
     }
 }
@@ -140,7 +140,7 @@ impl Declaration {
 
 impl Model {
     /// A model from the function that writes it. The function is run twice to check it.
-    pub fn new(define: impl for<'g> Fn(&mut Builder<'g>) + Send + Sync + 'static) -> Result<Self> {
+    pub fn new(define: impl for<'g> Fn(&Builder<'g>) + Send + Sync + 'static) -> Result<Self> {
         let define: Arc<dyn Define> = Arc::new(define);
         // What has rows is what changes with their number: data may by chance be as many as there are rows.
         let (mut model, two) = Model::check(&define, 2)?;
@@ -153,8 +153,7 @@ impl Model {
     fn check(define: &Arc<dyn Define>, rows: usize) -> Result<(Self, Vec<Option<usize>>)> {
         let graph = Graph::new();
         let scope = scope(&graph, rows, 1, Choices::Sample)?;
-        let mut m = Builder::new(scope.clone(), Source::Nothing, rows, Rc::default());
-        define.define(&mut m);
+        let m = write(&**define, Builder::new(scope.clone(), Source::Nothing, rows, Rc::default()));
         let bad = |why: String| Err(Error::Target { why });
         if let Some(mistake) = m.mistake {
             return bad(mistake);
@@ -181,10 +180,8 @@ impl Model {
             size: d.size,
         };
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
-        let added = std::mem::take(&mut m.added);
-        drop(m);
         let (rowless, replaced) = (vec![], BTreeMap::new());
-        Ok((Model { define: define.clone(), parameters, dim, subsampled, replaced, rowless }, added))
+        Ok((Model { define: define.clone(), parameters, dim, subsampled, replaced, rowless }, m.added))
     }
 
     /// The same model of other observations, of as many values each: for simulated data.
@@ -200,6 +197,11 @@ impl Model {
             }
         }
         Ok(Model { replaced: observations.iter().cloned().collect(), ..self.clone() })
+    }
+
+    /// All that the model writes.
+    fn write<'g>(&self, m: Builder<'g>) -> Written<'g> {
+        write(&*self.define, m)
     }
 
     fn replaced(&self) -> Rc<BTreeMap<String, Vec<f64>>> {
@@ -219,8 +221,7 @@ impl Model {
     /// The observations, each with its shape.
     pub fn observations(&self) -> Result<Vec<Quantity>> {
         let graph = Graph::new();
-        let mut m = Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Nothing, 1, self.replaced());
-        self.define.define(&mut m);
+        let m = self.write(Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Nothing, 1, self.replaced()));
         let quantity = |o: &Observed<'_>| Quantity {
             name: o.name.clone(),
             shape: o.data.shape().dims().to_vec(),
@@ -248,8 +249,7 @@ impl Model {
         let graph = Graph::new();
         let scope = scope(&graph, rows, self.dim, Choices::Sample)?;
         let input = graph.input("z", DType::F64, [rows, self.dim]);
-        let mut m = Builder::new(scope, Source::Free(input), rows, self.replaced());
-        self.define.define(&mut m);
+        let m = self.write(Builder::new(scope, Source::Free(input), rows, self.replaced()));
         let (mut program, mut plan) = (Collector::new(&graph), Quantities::default());
         for (declared, declaration) in m.declared.iter().zip(&self.parameters) {
             plan.parameters.push(program.quantity(&declared.name, declaration.shape(), declared.value));
@@ -299,8 +299,8 @@ impl Model {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
         let graph = Graph::new();
-        let mut m = Builder::new(scope(&graph, count, 1, Choices::Sample)?, Source::Inputs, count, self.replaced());
-        self.define.define(&mut m);
+        let scope = scope(&graph, count, 1, Choices::Sample)?;
+        let m = self.write(Builder::new(scope, Source::Inputs, count, self.replaced()));
         if m.declared.iter().any(|d| !d.prior.is_proper()) {
             return Ok(None);
         }
@@ -355,14 +355,18 @@ impl Target for Model {
 
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
-        let mut m = Builder::new(scope.clone(), Source::Free(z), rows, self.replaced()).knowing(&self.rowless);
-        self.define.define(&mut m);
-        m.log_density
+        let m = Builder::new(scope.clone(), Source::Free(z), rows, self.replaced()).knowing(&self.rowless);
+        self.write(m).log_density
     }
 
     fn is_subsampled(&self) -> bool {
         self.subsampled
     }
+}
+
+fn write<'g>(define: &dyn Define, m: Builder<'g>) -> Written<'g> {
+    define.define(&m);
+    m.finish()
 }
 
 fn scope<'g>(graph: &'g Graph, rows: usize, dim: usize, choices: Choices) -> Result<Scope<'g>> {

@@ -4,8 +4,9 @@ mod builder;
 mod constraint;
 mod definition;
 mod distribution;
+mod observe;
 
-pub use builder::{Builder, Minibatch};
+pub use builder::Builder;
 pub use constraint::Constraint;
 pub use definition::{Declaration, Model, Quantities, Quantity};
 pub use distribution::{
@@ -14,3 +15,4 @@ pub use distribution::{
     log_normal, multinomial_logit, multivariate_normal_cholesky, negative_binomial_log, normal, poisson_log, student_t,
     uniform,
 };
+pub use observe::Minibatch;
