@@ -5,10 +5,13 @@ mod constraint;
 mod definition;
 mod distribution;
 mod observe;
+mod predict;
+mod quantity;
+mod replicate;
 
 pub use builder::Builder;
 pub use constraint::Constraint;
-pub use definition::{Declaration, Model, Quantities, Quantity};
+pub use definition::Model;
 pub use distribution::{
     Distribution, Family, Value, bernoulli_logit, beta, beta_binomial, binomial_logit, categorical_logit, cauchy,
     dirichlet, exponential, gamma, half_cauchy, half_normal, half_student_t, inverse_gamma, laplace, lkj_cholesky,
@@ -16,3 +19,4 @@ pub use distribution::{
     uniform,
 };
 pub use observe::Minibatch;
+pub use quantity::{Declaration, Quantities, Quantity};

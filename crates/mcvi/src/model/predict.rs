@@ -1,0 +1,134 @@
+//! What follows from draws of a model: constrained parameters, likelihoods, predictions; and draws from the prior.
+
+use super::Constraint;
+use super::builder::{Builder, Source};
+use super::definition::{Model, scope};
+use super::quantity::{Quantities, Quantity};
+use super::replicate::{Collector, Sampler};
+use crate::error::{Error, Result};
+use crate::scope::Choices;
+use mcvi_expr::{Array, DType, Graph};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// Draws whose quantities are computed in one go.
+const ROWS: usize = 1000;
+
+impl Model {
+    /// The parameters and generated quantities of free draws z, as an approximation makes them.
+    pub fn constrained(&self, z: &[Vec<f64>]) -> Result<Quantities> {
+        self.follow(z, None)
+    }
+
+    /// The same, and everything that follows from them: the log likelihood of each observation, and new ones.
+    pub fn quantities(&self, z: &[Vec<f64>], seed: u64) -> Result<Quantities> {
+        self.follow(z, Some(seed))
+    }
+
+    fn follow(&self, z: &[Vec<f64>], seed: Option<u64>) -> Result<Quantities> {
+        if z.is_empty() || z.iter().any(|z| z.len() != self.dim) {
+            let why = format!("needs at least one draw, of {} numbers each", self.dim);
+            return Err(Error::Setting { what: "draws", why });
+        }
+        let rows = z.len().min(ROWS);
+        let graph = Graph::new();
+        let scope = scope(&graph, rows, self.dim, Choices::Sample)?;
+        let input = graph.input("z", DType::F64, [rows, self.dim]);
+        let m = self.write(Builder::new(scope, Source::Free(input), rows, self.replaced()));
+        let (mut program, mut plan) = (Collector::new(&graph), Quantities::default());
+        for (declared, declaration) in m.declared.iter().zip(&self.parameters) {
+            plan.parameters.push(program.quantity(&declared.name, declaration.shape(), declared.value));
+        }
+        for (name, value) in &m.generated {
+            let shape = value.shape().dims().get(1..).unwrap_or_default().to_vec();
+            let shape = if shape == [1] { vec![] } else { shape };
+            let rows_of = value.broadcast_to([&[rows], value.shape().dims().get(1..).unwrap_or_default()].concat());
+            plan.generated.push(program.quantity(name, shape, rows_of));
+        }
+        let mut sources = vec![];
+        for o in m.observed.iter().filter(|_| seed.is_some()) {
+            let n = o.data.shape().dims()[0];
+            plan.log_likelihood.push(program.quantity(&format!("log_lik.{}", o.name), vec![n], o.log_likelihood));
+            plan.predictive.push(Quantity {
+                name: o.name.clone(),
+                shape: o.data.shape().dims().to_vec(),
+                values: vec![],
+            });
+            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false));
+        }
+        let mut program = program.compile()?;
+        let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
+        for chunk in z.chunks(rows) {
+            // The last chunk is filled up with its last draw.
+            let fill = std::iter::repeat_n(&chunk[chunk.len() - 1], rows - chunk.len());
+            let values: Vec<f64> = chunk.iter().chain(fill).flatten().copied().collect();
+            program.write("z", &Array::new([rows, self.dim], values)?)?;
+            program.run(1)?;
+            for q in plan.parameters.iter_mut().chain(&mut plan.generated).chain(&mut plan.log_likelihood) {
+                let values = program.output(&q.name)?.to_f64();
+                q.values.extend(&values[..chunk.len() * q.size()]);
+            }
+            for (q, source) in plan.predictive.iter_mut().zip(&sources) {
+                source.draw(&mut program, chunk.len(), &mut rng, &mut q.values)?;
+            }
+        }
+        plan.log_likelihood.iter_mut().for_each(|q| q.name = q.name.trim_start_matches("log_lik.").to_owned());
+        Ok(plan)
+    }
+
+    /// Draws of the parameters from their priors, and of observations given them. Priors are
+    /// cut off at the bounds of their parameters. None where a prior is improper, of a family whose draws need a size
+    /// the model does not tell, or outside the bounds.
+    pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+        if count == 0 {
+            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
+        }
+        let graph = Graph::new();
+        let scope = scope(&graph, count, 1, Choices::Sample)?;
+        let m = self.write(Builder::new(scope, Source::Inputs, count, self.replaced()));
+        if m.declared.iter().any(|d| !d.prior.is_proper()) {
+            return Ok(None);
+        }
+        let mut collect = Collector::new(&graph);
+        let zeros: Vec<Array> =
+            m.declared.iter().map(|d| Array::filled(DType::F64, d.value.shape(), 0.5)).collect::<Result<_, _>>()?;
+        let priors: Vec<Sampler> = m
+            .declared
+            .iter()
+            .zip(&zeros)
+            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like, true))
+            .collect();
+        let likelihoods: Vec<Sampler> = m
+            .observed
+            .iter()
+            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false))
+            .collect();
+        let mut program = collect.compile()?;
+        for (d, zeros) in m.declared.iter().zip(&zeros) {
+            program.write(&d.name, zeros)?;
+        }
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut drawn = Quantities::default();
+        // One parameter after the other: a prior may depend on those declared before.
+        for ((d, prior), declaration) in m.declared.iter().zip(&priors).zip(&self.parameters) {
+            program.run(1)?;
+            let mut values = vec![];
+            prior.draw_within(d.constraint, &mut program, count, &mut rng, &mut values)?;
+            if values.len() != d.value.shape().size() {
+                return Ok(None);
+            }
+            if d.constraint == Constraint::Ordered {
+                values.chunks_mut(d.size).for_each(|v| v.sort_by(f64::total_cmp));
+            }
+            program.write(&d.name, &Array::new(d.value.shape(), values.clone())?)?;
+            drawn.parameters.push(Quantity { name: d.name.clone(), shape: declaration.shape(), values });
+        }
+        program.run(1)?;
+        for (o, likelihood) in m.observed.iter().zip(&likelihoods) {
+            let mut values = vec![];
+            likelihood.draw(&mut program, count, &mut rng, &mut values)?;
+            drawn.predictive.push(Quantity { name: o.name.clone(), shape: o.data.shape().dims().to_vec(), values });
+        }
+        Ok(Some(drawn))
+    }
+}

@@ -1,0 +1,83 @@
+//! Parameters as declared, and values of parameters and other quantities, draw by draw.
+
+use super::Constraint;
+
+/// A parameter, as declared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declaration {
+    /// Its name.
+    pub name: String,
+    /// What values it may take.
+    pub constraint: Constraint,
+    /// Elements of a vector, or rows of a matrix.
+    pub size: usize,
+}
+
+/// Values of something for a number of draws.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantity {
+    /// Its name.
+    pub name: String,
+    /// The shape for one draw: empty for a number.
+    pub shape: Vec<usize>,
+    /// The values, draw by draw.
+    pub values: Vec<f64>,
+}
+
+/// What follows from draws of the parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Quantities {
+    /// The parameters, constrained.
+    pub parameters: Vec<Quantity>,
+    /// Generated quantities.
+    pub generated: Vec<Quantity>,
+    /// The log likelihood of each observation.
+    pub log_likelihood: Vec<Quantity>,
+    /// New observations, drawn given the parameters.
+    pub predictive: Vec<Quantity>,
+}
+
+impl Quantity {
+    /// The size for one draw.
+    pub fn size(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The name of each element, as Stan has them: `theta[1]`, `L[1,2]`.
+    pub fn names(&self) -> Vec<String> {
+        element_names(&self.name, &self.shape)
+    }
+
+    /// The values of one element, draw by draw.
+    pub fn column(&self, element: usize) -> Vec<f64> {
+        self.values.iter().skip(element).step_by(self.size().max(1)).copied().collect()
+    }
+}
+
+pub(super) fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
+    if shape.is_empty() {
+        return vec![name.to_owned()];
+    }
+    let place = |mut element: usize| {
+        let mut index: Vec<String> = vec![];
+        for n in shape.iter().rev() {
+            index.push((element % n + 1).to_string());
+            element /= n;
+        }
+        index.reverse();
+        format!("{name}[{}]", index.join(","))
+    };
+    (0..shape.iter().product()).map(place).collect()
+}
+
+impl Declaration {
+    /// The shape of one value: empty for a number.
+    pub fn shape(&self) -> Vec<usize> {
+        match (self.constraint, self.size) {
+            (Constraint::CorrelationCholesky, k) => vec![k, k],
+            (Constraint::Ordered | Constraint::Simplex, k) => vec![k],
+            (_, 1) => vec![],
+            (_, k) => vec![k],
+        }
+    }
+}
