@@ -1,6 +1,6 @@
 //! What a model is written with: data, parameters, generated quantities.
 
-use super::{Constraint, Distribution, Family};
+use super::{Constraint, Distribution};
 use crate::scope::Scope;
 use mcvi_expr::{Array, DType, Expr, Graph};
 use std::cell::{Ref, RefCell, RefMut};
@@ -226,8 +226,7 @@ impl<'g> Builder<'g> {
         if let Some(prior) = &prior {
             self.count(self.per_row(prior.log_density(value)));
         }
-        // Improper priors cannot be drawn from: the family without a name says so.
-        let prior = prior.unwrap_or_else(|| super::uniform(f64::NEG_INFINITY, f64::INFINITY));
+        let prior = prior.unwrap_or_else(Distribution::improper);
         self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
         value
     }
@@ -283,13 +282,5 @@ impl<'g> Builder<'g> {
     /// Remember a mistake; the first is what is reported.
     pub(super) fn fail(&self, mistake: String) {
         self.write().mistake.get_or_insert(mistake);
-    }
-}
-
-impl Distribution<'_> {
-    /// Whether draws can be made of it: an improper prior has none.
-    pub(super) fn is_proper(&self) -> bool {
-        let infinite = |p: &super::Value<'_>| matches!(p, super::Value::Number(x) if x.is_infinite());
-        !(self.family == Family::Uniform && self.parameters.iter().any(infinite))
     }
 }

@@ -4,7 +4,7 @@ use super::Constraint;
 use super::builder::{Builder, Source};
 use super::definition::{Model, scope};
 use super::quantity::{Quantities, Quantity};
-use super::replicate::{Collector, Sampler};
+use super::replicate::{Collector, Replicate};
 use crate::error::{Error, Result};
 use crate::scope::Choices;
 use mcvi_expr::{Array, DType, Graph};
@@ -54,7 +54,7 @@ impl Model {
                 shape: o.data.shape().dims().to_vec(),
                 values: vec![],
             });
-            sources.push(program.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false));
+            sources.push(program.observation(&o.name, &o.distribution, o.log_likelihood, &o.data));
         }
         let mut program = program.compile()?;
         let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
@@ -92,16 +92,12 @@ impl Model {
         let mut collect = Collector::new(&graph);
         let zeros: Vec<Array> =
             m.declared.iter().map(|d| Array::filled(DType::F64, d.value.shape(), 0.5)).collect::<Result<_, _>>()?;
-        let priors: Vec<Sampler> = m
-            .declared
-            .iter()
-            .zip(&zeros)
-            .map(|(d, like)| collect.distribution(&format!("prior.{}", d.name), &d.prior, d.value, like, true))
-            .collect();
-        let likelihoods: Vec<Sampler> = m
+        let priors: Vec<Replicate<'_>> =
+            m.declared.iter().map(|d| collect.prior(&format!("prior.{}", d.name), &d.prior, d.value)).collect();
+        let likelihoods: Vec<Replicate<'_>> = m
             .observed
             .iter()
-            .map(|o| collect.distribution(&o.name, &o.distribution, o.log_likelihood, &o.data, false))
+            .map(|o| collect.observation(&o.name, &o.distribution, o.log_likelihood, &o.data))
             .collect();
         let mut program = collect.compile()?;
         for (d, zeros) in m.declared.iter().zip(&zeros) {

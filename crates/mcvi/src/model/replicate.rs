@@ -1,7 +1,7 @@
 //! Draws on the host from distributions whose parameters a program computes.
 
 use super::quantity::Quantity;
-use super::{Constraint, Distribution, Family};
+use super::{Constraint, Distribution, Event};
 use crate::error::Result;
 use mcvi_expr::{Array, Expr, Graph, Program};
 use rand::rngs::StdRng;
@@ -15,14 +15,16 @@ pub(super) struct Collector<'g> {
 }
 
 /// Where the parameters of a distribution are found, to draw from it.
-pub(super) struct Sampler {
-    family: Family,
-    /// Outputs, with the width of each parameter for one element.
+pub(super) struct Replicate<'g> {
+    distribution: Distribution<'g>,
+    /// Outputs, with the width of each parameter for one event.
     parameters: Vec<(String, usize)>,
-    /// Elements for each row.
-    elements: usize,
-    /// A further parameter that densities read off their value.
-    extra: Option<Vec<f64>>,
+    /// Events for each row.
+    events: usize,
+    /// Values of one row, or of one event where that is all that is known.
+    like: Vec<f64>,
+    /// Numbers of one event.
+    width: usize,
 }
 
 impl<'g> Collector<'g> {
@@ -44,55 +46,50 @@ impl<'g> Collector<'g> {
         Quantity { name: name.to_owned(), shape, values: vec![] }
     }
 
-    /// Make a distribution's parameters known, one for each element it is a distribution of. Of a parameter every row
-    /// is one vector, of data every row has all of them.
-    pub fn distribution(
+    /// Make the parameters of an observation's distribution known, one for each of its events.
+    pub fn observation(
         &mut self,
         name: &str,
         of: &Distribution<'g>,
-        elements: Expr<'g>,
+        log_likelihood: Expr<'g>,
         data: &Array,
-        is_parameter: bool,
-    ) -> Sampler {
-        let rows = elements.shape().dims()[0];
+    ) -> Replicate<'g> {
         let dims = data.shape().dims();
-        let last = dims.last().copied().unwrap_or(1);
-        // Axes of one event, for each parameter: none for families of single numbers.
-        let (event, extra): (Vec<Vec<usize>>, _) = match of.family {
-            Family::CategoricalLogit => (vec![vec![0]], None),
-            Family::MultinomialLogit => {
-                let trials = data.to_f64().chunks(last).map(|c| c.iter().sum()).collect();
-                (vec![vec![last]], Some(trials))
-            }
-            Family::Dirichlet => (vec![vec![last]], None),
-            Family::MultivariateNormalCholesky => (vec![vec![last], vec![last, last]], None),
-            Family::LkjCholesky => (vec![vec![]], Some(vec![last as f64])),
-            _ => (vec![], None),
-        };
-        let count = match of.family {
-            Family::LkjCholesky => 1,
-            Family::MultinomialLogit | Family::Dirichlet | Family::MultivariateNormalCholesky => {
-                if is_parameter {
-                    1
-                } else {
-                    dims[..dims.len() - 1].iter().product()
-                }
-            }
-            _ if elements.shape().rank() > 1 => elements.shape().size() / rows,
-            _ => 1,
-        };
-        let parameters = of.parameters.iter().enumerate().map(|(i, p)| {
-            let p = p.expr(elements);
-            let mut event = event.get(i).cloned().unwrap_or_default();
-            if event == [0] {
-                event = vec![p.shape().dims().last().copied().unwrap_or(1)];
-            }
-            let width = event.iter().product();
-            let to = [vec![rows, count], event.clone()].concat();
-            // What has a row for each vector lacks the axis of elements.
-            let lacks = is_parameter && !event.is_empty() && p.shape().rank() == 1 + event.len();
+        let (events, event) = dims.split_at(dims.len().saturating_sub(of.event_dim()));
+        let like = data.to_f64();
+        self.distribution(name, of, log_likelihood, (events.iter().product(), event, like), false)
+    }
+
+    /// Make the parameters of a prior known. Every row of the parameter is one event, or one for each element.
+    pub fn prior(&mut self, name: &str, of: &Distribution<'g>, value: Expr<'g>) -> Replicate<'g> {
+        let dims = value.shape();
+        let dims = dims.dims().get(1..).unwrap_or_default();
+        let (events, event) = dims.split_at(dims.len().saturating_sub(of.event_dim()));
+        let like = vec![0.5; event.iter().product()];
+        self.distribution(name, of, value, (events.iter().product(), event, like), true)
+    }
+
+    fn distribution(
+        &mut self,
+        name: &str,
+        of: &Distribution<'g>,
+        beside: Expr<'g>,
+        (events, event, like): (usize, &[usize], Vec<f64>),
+        is_prior: bool,
+    ) -> Replicate<'g> {
+        let rows = beside.shape().dims().first().copied().unwrap_or(1);
+        let parameters = of.parameters().iter().zip(of.parameter_dims()).enumerate().map(|(i, (p, rank))| {
+            let p = p.expr(beside);
+            // A vector is as long as the value it belongs to; of a distribution of numbers, as it is.
+            let extents: Vec<usize> = match event.last() {
+                Some(k) => vec![*k; *rank],
+                None => p.shape().dims()[p.shape().rank().saturating_sub(*rank)..].to_vec(),
+            };
+            // What has a row for each vector lacks the axis of events.
+            let lacks = is_prior && *rank > 0 && p.shape().rank() == 1 + rank;
             let p = if lacks { p.expand(1) } else { p };
-            (format!("{name}.{i}"), p.broadcast_to(to), width)
+            let to = [&[rows, events], extents.as_slice()].concat();
+            (format!("{name}.{i}"), p.broadcast_to(to), extents.iter().product())
         });
         let parameters: Vec<(String, Expr<'g>, usize)> = parameters.collect();
         let known = parameters.iter().all(|(_, p, _)| p.error().is_none());
@@ -101,11 +98,12 @@ impl<'g> Collector<'g> {
             self.add(&name, p);
             outputs.push((name, width));
         }
-        Sampler { family: of.family, parameters: outputs, elements: count, extra }
+        let width = event.iter().product();
+        Replicate { distribution: of.clone(), parameters: outputs, events, like, width }
     }
 }
 
-impl Sampler {
+impl Replicate<'_> {
     /// Draw for the first `rows` rows.
     pub fn draw(&self, program: &mut Program, rows: usize, rng: &mut StdRng, into: &mut Vec<f64>) -> Result<()> {
         self.draw_within(Constraint::Real, program, rows, rng, into)
@@ -132,13 +130,13 @@ impl Sampler {
             .iter()
             .map(|(name, width)| Ok((program.output(name)?.to_f64(), *width)))
             .collect::<Result<_>>()?;
-        for i in 0..rows * self.elements {
-            let mut parameters: Vec<&[f64]> = values.iter().map(|(v, w)| &v[i * w..(i + 1) * w]).collect();
-            let extra = self.extra.as_ref().map(|e| [e[i % self.elements % e.len()]]);
-            if let Some(extra) = &extra {
-                parameters.push(extra);
-            }
-            let tries = (0..TRIES).map(|_| self.family.draw(&parameters, rng));
+        for i in 0..rows * self.events {
+            let parameters: Vec<&[f64]> = values.iter().map(|(v, w)| &v[i * w..(i + 1) * w]).collect();
+            let start = i * self.width % self.like.len().max(1);
+            let event =
+                Event { parameters: &parameters, like: self.like.get(start..start + self.width).unwrap_or_default() };
+            let nothing = || vec![f64::NAN; self.width];
+            let tries = (0..TRIES).map(|_| self.distribution.sample(&event, rng).unwrap_or_else(nothing));
             let mut kept = tries.skip_while(|drawn| !drawn.iter().all(|x| x.is_nan() || inside(*x)));
             match kept.next() {
                 Some(drawn) => into.extend(drawn),
