@@ -21,6 +21,14 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A parameter or an observation of which no draws can be made.
+    #[error("`{name}` cannot be drawn: {why}")]
+    CannotDraw {
+        /// The parameter or observation.
+        name: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// A transition that does not fit its target or its inverse model.
     #[error("step {step}: {why}")]
     Step {

@@ -4,9 +4,9 @@ use mcvi::density::Gaussian;
 use mcvi::diagnostics::mean;
 use mcvi::infer::{ChainChoice, Request, VerdictKind, Weights, infer_quietly, summarise};
 use mcvi::model::{
-    Builder, Constraint, Model, Quantity, bernoulli_logit, categorical_logit, dirichlet, exponential, gamma,
-    half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal, poisson_log,
-    uniform,
+    Builder, Constraint, Model, Quantity, bernoulli_logit, beta, categorical_logit, dirichlet, exponential, flat,
+    gamma, half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal,
+    poisson_log, uniform,
 };
 use mcvi::{Approximation, Chain, Choices, Start, Target, log_density};
 use mcvi_expr::External;
@@ -310,7 +310,7 @@ fn hierarchical_priors_are_drawn_from_the_top_down() {
         let theta = m.reals("theta", 2, normal(mu, tau));
         m.observe("y", &[0.0, 0.0, 0.0], normal(theta.slice(1, 0..1), 1.5));
     });
-    let drawn = model.expect("a model").prior(20_000, 7).expect("draws").expect("proper priors");
+    let drawn = model.expect("a model").prior(20_000, 7).expect("draws");
     let of = |name: &str, i: usize| find(&drawn.parameters, name).column(i);
     assert_moments("mu", &of("mu", 0), 1.0, 4.0);
     assert_moments("tau", &of("tau", 0), 1.5, 0.75);
@@ -328,7 +328,7 @@ fn hierarchical_priors_are_drawn_from_the_top_down() {
 
 #[test]
 fn prior_draws_satisfy_the_constraints() {
-    let drawn = everything().prior(4000, 3).expect("draws").expect("proper priors");
+    let drawn = everything().prior(4000, 3).expect("draws");
     let of = |name| &find(&drawn.parameters, name).values;
     assert!(of("tau").iter().all(|x| *x > 0.0) && of("rho").iter().all(|x| (-1.0..=3.0).contains(x)));
     assert!(of("low").iter().all(|x| *x > 2.0), "a normal prior is cut off at the bound");
@@ -343,7 +343,7 @@ fn prior_draws_satisfy_the_constraints() {
     let half = Model::new(|m| {
         m.positive("s", normal(0.0, 1.0));
     });
-    let half = half.expect("a model").prior(20_000, 1).expect("draws").expect("proper priors");
+    let half = half.expect("a model").prior(20_000, 1).expect("draws");
     assert_moments("s", &half.parameters[0].values, (2.0 / PI).sqrt(), 1.0 - 2.0 / PI);
 }
 
@@ -357,7 +357,7 @@ fn priors_of_vectors_are_drawn_whatever_the_number_of_draws() {
     });
     let model = model.expect("a model");
     for draws in [1, 2, 3, 20_000] {
-        let drawn = model.prior(draws, 2).expect("draws").expect("proper priors");
+        let drawn = model.prior(draws, 2).expect("draws");
         let (slopes, x) = (find(&drawn.parameters, "slopes"), find(&drawn.predictive, "x"));
         assert_eq!((slopes.values.len(), x.values.len()), (2 * draws, 6 * draws), "{draws} draws");
         assert!(x.values.iter().all(|x| x.is_finite()));
@@ -382,7 +382,106 @@ fn improper_priors_have_no_draws() {
         let b = m.flat("b", 2);
         m.observe("y", &[1.0, 2.0], normal(b, 1.0));
     });
-    assert_eq!(flat.expect("a model").prior(100, 1).expect("no mistake"), None);
+    let error = flat.expect("a model").prior(100, 1).expect_err("an improper prior");
+    assert!(matches!(&error, mcvi::Error::CannotDraw { name, .. } if name == "b"), "{error}");
+    assert!(error.to_string().contains("`b` cannot be drawn: its prior is flat"), "{error}");
+    let outside = Model::new(|m| {
+        m.parameter("far", Constraint::Lower(100.0), 1, normal(0.0, 1.0));
+    });
+    let error = outside.expect("a model").prior(10, 1).expect_err("no draw lies there").to_string();
+    assert!(error.contains("`far` cannot be drawn: next to nothing of its prior, normal(0, 1)"), "{error}");
+}
+
+#[test]
+fn a_flat_prior_adds_the_jacobian_and_nothing_else() {
+    let model = Model::new(|m| {
+        m.real("a", flat());
+        m.reals("b", 2, flat());
+        m.positive("tau", flat());
+        m.interval("p", -1.0, 3.0, flat());
+        m.ordered("cut", 2, flat());
+        m.simplex("share", 2, flat());
+        m.correlation_cholesky("L", 2, flat());
+        m.flat("c", 1);
+    });
+    let (model, z) = (model.expect("a model"), [0.3f64, -4.0, 2.0, 0.7, -0.4, 1.2, 0.9, 0.2, -0.6, 5.0]);
+    let found = log_density(&model, &[z.to_vec()]).expect("values")[0];
+    let (p, q) = (sigmoid(z[4]), sigmoid(z[7]));
+    let expected = z[3] + (4.0 * p * (1.0 - p)).ln() + z[6] + (q * (1.0 - q)).ln() + (1.0 - z[8].tanh().powi(2)).ln();
+    assert!((found - expected).abs() < 1e-13, "{found}, not {expected}");
+}
+
+#[test]
+fn a_flat_prior_gives_the_posterior_of_the_likelihood_alone() {
+    // y ~ N(0, σ²) with σ flat: σ² given y is inverse gamma, (n − 1)/2 and Σy²/2.
+    let y = [1.2, -0.7, 2.1, 0.3, -1.5, 0.9, -0.2, 1.8, -2.4, 0.6, 1.1, -0.8];
+    let model = Model::new(move |m| {
+        let sigma = m.positive("sigma", flat());
+        m.observe("y", &y, normal(0.0, sigma));
+    });
+    let model = model.expect("a model");
+    let squares: f64 = y.iter().map(|y| y * y).sum();
+    let (n, step) = (y.len() as f64, 1e-3);
+    let grid: Vec<f64> = (-3000..4000).map(|i| f64::from(i) * step).collect();
+    let z: Vec<Vec<f64>> = grid.iter().map(|u| vec![*u]).collect();
+    let log_evidence = log_density(&model, &z).expect("values").iter().map(|l| l.exp()).sum::<f64>().ln() + step.ln();
+    // ∫ (2π)^(−n/2) σ^(−n) exp(−S/2σ²) dσ = (2π)^(−n/2) ½ Γ((n − 1)/2) (S/2)^(−(n − 1)/2), and Γ(11/2) = 945 √π/32
+    let half = (n - 1.0) / 2.0;
+    let gamma = (945.0 * PI.sqrt() / 32.0f64).ln();
+    let expected = -0.5 * n * TAU.ln() + 0.5f64.ln() + gamma - half * (squares / 2.0).ln();
+    assert!((log_evidence - expected).abs() < 1e-9, "{log_evidence}, not {expected}");
+}
+
+type Declare = Box<dyn for<'g> Fn(&Builder<'g>) -> mcvi_expr::Expr<'g> + Send + Sync>;
+
+#[test]
+fn priors_that_cannot_be_used_are_named() {
+    let infinite = |m: &Builder<'_>| {
+        m.positive("tau", uniform(0.0, f64::INFINITY));
+    };
+    says("an infinite uniform", infinite, &["the prior of `tau`", "finite bounds", "`flat()`"]);
+    for (low, high) in [(1.0, 0.0), (2.0, 2.0), (f64::NAN, 1.0)] {
+        let reversed = move |m: &Builder<'_>| {
+            m.real("a", uniform(low, high));
+        };
+        says("bounds the wrong way round", reversed, &["the prior of `a`", "the lower one first"]);
+    }
+    let negative = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, -1.0));
+    };
+    says("a negative scale", negative, &["the prior of `a`", "normal(0, -1)", "outside their domain"]);
+    let cases: Vec<(&str, Declare, &str)> = vec![
+        ("a half-normal real", Box::new(|m| m.real("a", half_normal(1.0))), "`m.positive`"),
+        ("a gamma that rises", Box::new(|m| m.ordered("a", 3, gamma(1.0, 1.0))), "`m.positive"),
+        ("a uniform that is cut off", Box::new(|m| m.positive("a", uniform(0.0, 5.0))), "between 0 and 5"),
+        ("a beta above one", Box::new(|m| m.interval("a", 0.0, 2.0, beta(1.0, 1.0))), "between 0 and 1"),
+        ("a discrete prior", Box::new(|m| m.positive("a", poisson_log(0.0))), "continuous"),
+        ("positive probabilities", Box::new(|m| m.positives("a", 3, dirichlet(1.0))), "`m.simplex`"),
+        ("a matrix for a vector", Box::new(|m| m.reals("a", 3, lkj_cholesky(1.0))), "`m.correlation_cholesky`"),
+    ];
+    for (what, define, remedy) in cases {
+        let define = move |m: &Builder<'_>| {
+            define(m);
+        };
+        says(what, define, &["the prior of `a`", remedy]);
+    }
+    let fitting = Model::new(|m| {
+        m.interval("a", 0.0, 1.0, gamma(1.0, 1.0));
+        m.interval("b", 0.1, 0.9, beta(1.0, 1.0));
+        m.parameter("c", Constraint::Lower(2.0), 1, half_normal(1.0));
+        m.simplex("d", 3, beta(1.0, 1.0));
+    });
+    assert!(fitting.is_ok(), "a prior may reach further than its parameter");
+    let flat_data = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, 1.0));
+        m.observe("y", &[1.0], flat());
+    };
+    says("a flat observation", flat_data, &["`y`", "proper"]);
+    let negative = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, 1.0));
+        m.observe("y", &[1.0], normal(0.0, 0.0));
+    };
+    says("an observation without spread", negative, &["`y`", "outside their domain"]);
 }
 
 fn approximation(model: Model, center: f64, sd: f64) -> Approximation {

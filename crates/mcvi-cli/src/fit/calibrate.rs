@@ -51,9 +51,14 @@ struct Simulation {
 pub fn run(options: &Options) -> Result<()> {
     let problem = Problem::new(&options.model, options.data.as_deref(), options.target.as_deref())?;
     let count = usize::from(options.simulations);
-    let prior = problem.model.prior(count, options.seed)?.filter(|p| !p.predictive.is_empty()).ok_or_else(|| {
-        Mistake(format!("{} has an improper prior or no observations: it cannot be simulated from", problem.name))
-    })?;
+    let cannot = |why: &dyn std::fmt::Display| Mistake(format!("{} cannot be simulated from: {why}", problem.name));
+    let prior = match problem.model.prior(count, options.seed) {
+        Err(error @ mcvi::Error::CannotDraw { .. }) => return Err(cannot(&error).into()),
+        other => other?,
+    };
+    if prior.predictive.is_empty() {
+        return Err(cannot(&"it has no observations").into());
+    }
     let numbers: Vec<usize> = (0..count).collect();
     let bar = progress::bar(count, "Calibrating");
     let threads = crate::output::threads_or_all(options.threads);

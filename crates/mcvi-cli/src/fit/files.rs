@@ -102,8 +102,11 @@ fn groups(outcome: &Outcome, problem: &Problem, request: &Request) -> Result<Vec
         });
         groups.push(group("observed_data", observed.collect()));
     }
-    if let Some(prior) = problem.model.prior(PRIOR, request.settings.seed)? {
-        groups.push(group("prior", all(&prior.parameters, None)));
+    match problem.model.prior(PRIOR, request.settings.seed) {
+        Ok(prior) => groups.push(group("prior", all(&prior.parameters, None))),
+        // A flat prior has no draws.
+        Err(mcvi::Error::CannotDraw { .. }) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(groups)
 }

@@ -1,6 +1,6 @@
 //! What a model is written with: data, parameters, generated quantities.
 
-use super::{Constraint, Distribution};
+use super::{Constraint, Distribution, flat};
 use crate::scope::Scope;
 use mcvi_expr::{Array, DType, Expr, Graph};
 use std::cell::{Ref, RefCell, RefMut};
@@ -181,17 +181,13 @@ impl<'g> Builder<'g> {
         self.parameter(name, Constraint::CorrelationCholesky, size, prior)
     }
 
-    /// Real numbers without a prior, for log densities given as they are: `m.add(log_density)`.
+    /// Real numbers with a [`flat`] prior, for log densities given as they are: `m.add(log_density)`.
     pub fn flat(&self, name: &str, size: usize) -> Expr<'g> {
-        self.declare(name, Constraint::Real, size, None)
+        self.parameter(name, Constraint::Real, size, flat())
     }
 
     /// Any parameter.
-    pub fn parameter(&self, name: &str, kind: Constraint, size: usize, prior: Distribution<'g>) -> Expr<'g> {
-        self.declare(name, kind, size, Some(prior))
-    }
-
-    fn declare(&self, name: &str, constraint: Constraint, size: usize, prior: Option<Distribution<'g>>) -> Expr<'g> {
+    pub fn parameter(&self, name: &str, constraint: Constraint, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
         match constraint {
             // Asked this way round, NaN is refused.
@@ -223,10 +219,12 @@ impl<'g> Builder<'g> {
         };
         self.write().next += free;
         self.count(jacobian);
-        if let Some(prior) = &prior {
+        if let Some(mistake) = prior.mistake().or_else(|| prior.conflict(constraint)) {
+            self.fail(format!("the prior of `{name}`: {mistake}"));
+        }
+        if !prior.is_flat() {
             self.count(self.per_row(prior.log_density(value)));
         }
-        let prior = prior.unwrap_or_else(Distribution::improper);
         self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
         value
     }

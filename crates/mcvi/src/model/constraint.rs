@@ -108,6 +108,19 @@ impl Constraint {
         }
     }
 
+    /// The least and the largest number it allows.
+    pub(super) fn range(self) -> (f64, f64) {
+        match self {
+            Constraint::Real | Constraint::Ordered => (f64::NEG_INFINITY, f64::INFINITY),
+            Constraint::Positive => (0.0, f64::INFINITY),
+            Constraint::Lower(low) => (low, f64::INFINITY),
+            Constraint::Upper(high) => (f64::NEG_INFINITY, high),
+            Constraint::Interval(low, high) => (low, high),
+            Constraint::Simplex => (0.0, 1.0),
+            Constraint::CorrelationCholesky => (-1.0, 1.0),
+        }
+    }
+
     fn shape(self, rows: usize, k: usize) -> Vec<usize> {
         if self == Constraint::CorrelationCholesky { vec![rows, k, k] } else { vec![rows, k] }
     }

@@ -82,6 +82,12 @@ impl<'g> Builder<'g> {
 
     fn observe_array(&self, name: &str, data: Array, distribution: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
+        if distribution.is_flat() {
+            self.fail(format!("`{name}`: an observation needs a proper distribution, `flat()` is none"));
+        }
+        if let Some(mistake) = distribution.mistake() {
+            self.fail(format!("`{name}`: {mistake}"));
+        }
         if let Some(i) = data.to_f64().iter().position(|x| x.is_nan()) {
             self.fail(format!("`{name}` is not a number at position {}; leave missing observations out", i + 1));
         }

@@ -76,18 +76,26 @@ impl Model {
         Ok(plan)
     }
 
-    /// Draws of the parameters from their priors, and of observations given them. Priors are
-    /// cut off at the bounds of their parameters. None where a prior is improper, of a family whose draws need a size
-    /// the model does not tell, or outside the bounds.
-    pub fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+    /// Draws of the parameters from their priors, and of observations given them. Priors are cut off at the bounds of
+    /// their parameters; what was added by [`Builder::add`] plays no part.
+    ///
+    /// [`Error::CannotDraw`] where a prior is [`flat`](super::flat) or next to nothing of it lies within the bounds, or
+    /// where a distribution has no sampler.
+    pub fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         if count == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
         let graph = Graph::new();
         let scope = scope(&graph, count, 1, Choices::Sample)?;
         let m = self.write(Builder::new(scope, Source::Inputs, count, self.replaced()));
-        if m.declared.iter().any(|d| !d.prior.is_proper()) {
-            return Ok(None);
+        let cannot = |name: &str, why: String| Err(Error::CannotDraw { name: name.to_owned(), why });
+        if let Some(d) = m.declared.iter().find(|d| d.prior.is_flat()) {
+            return cannot(&d.name, "its prior is flat; give it a proper one, such as `normal(0.0, 10.0)`".to_owned());
+        }
+        let priors = m.declared.iter().map(|d| (&d.name, &d.prior));
+        let likelihoods = m.observed.iter().map(|o| (&o.name, &o.distribution));
+        if let Some((name, distribution)) = priors.chain(likelihoods).find(|(_, d)| !d.has_sampler()) {
+            return cannot(name, format!("its distribution, {}, has no sampler; give it one", distribution.name()));
         }
         let mut collect = Collector::new(&graph);
         let zeros: Vec<Array> =
@@ -111,7 +119,7 @@ impl Model {
             let mut values = vec![];
             prior.draw_within(d.constraint, &mut program, count, &mut rng, &mut values)?;
             if values.len() != d.value.shape().size() {
-                return Ok(None);
+                return cannot(&d.name, format!("next to nothing of its prior, {:?}, lies within its bounds", d.prior));
             }
             if d.constraint == Constraint::Ordered {
                 values.chunks_mut(d.size).for_each(|v| v.sort_by(f64::total_cmp));
@@ -125,6 +133,6 @@ impl Model {
             likelihood.draw(&mut program, count, &mut rng, &mut values)?;
             drawn.predictive.push(Quantity { name: o.name.clone(), shape: o.data.shape().dims().to_vec(), values });
         }
-        Ok(Some(drawn))
+        Ok(drawn)
     }
 }

@@ -7,6 +7,16 @@ use rand::{Rng, RngExt};
 use rand_distr::{Cauchy, Distribution as _, Exp1, LogNormal, Normal, StudentT};
 use std::f64::consts::{LN_2, PI, TAU};
 
+/// The flat prior, Stan's default: a density of 1 at every value the parameter may take.
+///
+/// It is improper: it has no draws, the evidence p(x) is defined only up to a constant, and the posterior is proper only
+/// if the observations make it so. It may be the prior of any parameter, on the scale of the parameter: `m.positive("tau",
+/// flat())` is uniform in tau, not in its logarithm.
+pub fn flat<'g>() -> Distribution<'g> {
+    let flat = Distribution::new("flat", [], |x, []| x.graph().full(x.dtype(), x.shape(), 0.0));
+    Distribution { is_flat: true, ..flat }
+}
+
 /// The normal distribution with this mean and standard deviation.
 pub fn normal<'g>(mean: impl Into<Value<'g>>, sd: impl Into<Value<'g>>) -> Distribution<'g> {
     Distribution::new("normal", [mean.into(), sd.into()], |x, [mean, sd]| log_normal_density(x, mean, sd))
@@ -121,8 +131,21 @@ pub fn beta<'g>(a: impl Into<Value<'g>>, b: impl Into<Value<'g>>) -> Distributio
 pub fn uniform<'g>(low: impl Into<Value<'g>>, high: impl Into<Value<'g>>) -> Distribution<'g> {
     let (low, high) = (low.into(), high.into());
     Distribution::new("uniform", [low, high], |x, [low, high]| within(x.ge(low) * x.le(high), -(high - low).ln()))
+        .with_mistake(uniform_mistake(low, high))
         .with_support(Support::Interval(low, high))
         .with_sampler(|[low, high], rng| (low <= high).then(|| low + (high - low) * rng.random::<f64>()))
+}
+
+fn uniform_mistake(low: Value<'_>, high: Value<'_>) -> Option<String> {
+    if [low, high].iter().any(|bound| bound.number().is_some_and(f64::is_infinite)) {
+        return Some(
+            "a uniform distribution needs finite bounds; write `flat()` for a flat, improper prior".to_owned(),
+        );
+    }
+    let (low, high) = (low.number()?, high.number()?);
+    // Asked this way round, NaN is refused.
+    let nothing = low.partial_cmp(&high) != Some(std::cmp::Ordering::Less);
+    nothing.then(|| format!("nothing lies between the bounds of uniform({low}, {high}); give the lower one first"))
 }
 
 fn log_normal_density<'g>(x: Expr<'g>, mean: Expr<'g>, sd: Expr<'g>) -> Expr<'g> {

@@ -13,8 +13,10 @@ mod support;
 
 pub use support::Support;
 
+use super::Constraint;
 use mcvi_expr::Expr;
-use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::fmt;
 use std::rc::Rc;
 
@@ -86,6 +88,9 @@ pub struct Distribution<'g> {
     parameter_dims: Vec<usize>,
     log_density: LogDensity<'g>,
     sampler: Option<Sampler<'g>>,
+    is_flat: bool,
+    /// What is wrong with how it was made.
+    mistake: Option<String>,
 }
 
 /// What one draw is made from.
@@ -118,12 +123,14 @@ impl<'g> Distribution<'g> {
             parameter_dims: vec![0; N],
             log_density: Rc::new(log_density),
             sampler: None,
+            is_flat: false,
+            mistake: None,
         }
     }
 
-    /// The density that is 1 everywhere, of which no draws can be made.
-    pub(super) fn improper() -> Self {
-        Distribution::new("flat", [], |x, []| x.graph().full(x.dtype(), x.shape(), 0.0))
+    /// With a mistake in how it was made, to be reported with the name of what it is given to.
+    fn with_mistake(self, mistake: Option<String>) -> Self {
+        Distribution { mistake, ..self }
     }
 
     /// With the values it gives a positive density to; else all real numbers.
@@ -195,10 +202,38 @@ impl<'g> Distribution<'g> {
         }
     }
 
-    /// Whether draws can be made of it: an improper prior has none.
-    pub(super) fn is_proper(&self) -> bool {
-        let infinite = |p: &Value<'_>| p.number().is_some_and(f64::is_infinite);
-        self.sampler.is_some() && !(self.name == "uniform" && self.parameters.iter().any(infinite))
+    /// Whether it is [`flat`](continuous::flat).
+    pub fn is_flat(&self) -> bool {
+        self.is_flat
+    }
+
+    /// Whether draws can be made of it.
+    pub fn has_sampler(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    /// What is wrong with it, whatever it is given to, as far as can be seen now.
+    pub(super) fn mistake(&self) -> Option<String> {
+        if let Some(mistake) = &self.mistake {
+            return Some(mistake.clone());
+        }
+        // A sampler refuses parameters outside their domain: of numbers that is known now.
+        let numbers: Option<Vec<f64>> = self.parameters.iter().map(|p| p.number()).collect();
+        let (numbers, sampler) = (numbers?, self.sampler.as_ref()?);
+        if self.event_dim > 0 || self.parameter_dims.iter().any(|d| *d > 0) {
+            return None;
+        }
+        let parameters: Vec<&[f64]> = numbers.iter().map(std::slice::from_ref).collect();
+        let event = Event { parameters: &parameters, like: &[0.5] };
+        let refused = sampler(&event, &mut SmallRng::seed_from_u64(0)).is_none();
+        refused.then(|| format!("{self:?} has parameters outside their domain, such as a scale that is not positive"))
+    }
+
+    /// What is wrong with it as the prior of a parameter of this constraint.
+    pub(super) fn conflict(&self, constraint: Constraint) -> Option<String> {
+        self.support.conflict(constraint).map(|remedy| {
+            format!("the parameter can take values to which its prior, {self:?}, gives no density; {remedy}")
+        })
     }
 
     /// One draw, given the numbers of the parameters; they stand in for those the distribution was made with. None

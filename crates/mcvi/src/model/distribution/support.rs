@@ -1,6 +1,7 @@
 //! Where a distribution has a positive density.
 
 use super::Value;
+use crate::model::Constraint;
 
 /// The values a distribution gives a positive density or probability to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,4 +19,26 @@ pub enum Support<'g> {
     Simplex,
     /// Lower Cholesky factors of correlation matrices.
     CorrelationCholesky,
+}
+
+impl Support<'_> {
+    /// What to do where a parameter of this constraint could leave the support, where the log density would be −∞.
+    pub(in crate::model) fn conflict(self, constraint: Constraint) -> Option<String> {
+        let (low, high) = constraint.range();
+        match self {
+            Support::Real => None,
+            Support::Positive if low >= 0.0 => None,
+            Support::Positive => Some("declare it with `m.positive`".to_owned()),
+            Support::Interval(Value::Number(from), Value::Number(to)) => {
+                let inside = from <= low && high <= to;
+                (!inside).then(|| format!("declare it with `m.interval`, between {from} and {to}"))
+            }
+            // Of expressions nothing is known yet.
+            Support::Interval(..) => None,
+            Support::Discrete => Some("parameters are continuous: sum over the values of a discrete one".to_owned()),
+            Support::Simplex => (constraint != Constraint::Simplex).then(|| "declare it with `m.simplex`".to_owned()),
+            Support::CorrelationCholesky => (constraint != Constraint::CorrelationCholesky)
+                .then(|| "declare it with `m.correlation_cholesky`".to_owned()),
+        }
+    }
 }
