@@ -23,8 +23,8 @@ fn everything() -> Model {
         let mu = m.real("mu", normal(0.5, 2.0));
         let tau = m.positive("tau", half_cauchy(1.5));
         let rho = m.interval("rho", -1.0, 3.0, uniform(-1.0, 3.0));
-        m.parameter("low", Constraint::Lower(2.0), 2, normal(4.0, 1.0));
-        m.parameter("high", Constraint::Upper(-1.0), 1, normal(-2.0, 1.0));
+        m.parameter("low", Constraint::lower(2.0), 2, normal(4.0, 1.0));
+        m.parameter("high", Constraint::upper(-1.0), 1, normal(-2.0, 1.0));
         let cut = m.ordered("cut", 3, normal(0.0, 2.0));
         let share = m.simplex("share", 3, dirichlet(2.0));
         let factor = m.correlation_cholesky("L", 3, lkj_cholesky(2.0));
@@ -386,7 +386,7 @@ fn improper_priors_have_no_draws() {
     assert!(matches!(&error, mcvi::Error::CannotDraw { name, .. } if name == "b"), "{error}");
     assert!(error.to_string().contains("`b` cannot be drawn: its prior is flat"), "{error}");
     let outside = Model::new(|m| {
-        m.parameter("far", Constraint::Lower(100.0), 1, normal(0.0, 1.0));
+        m.parameter("far", Constraint::lower(100.0), 1, normal(0.0, 1.0));
     });
     let error = outside.expect("a model").prior(10, 1).expect_err("no draw lies there").to_string();
     assert!(error.contains("`far` cannot be drawn: next to nothing of its prior, normal(0, 1)"), "{error}");
@@ -468,7 +468,7 @@ fn priors_that_cannot_be_used_are_named() {
     let fitting = Model::new(|m| {
         m.interval("a", 0.0, 1.0, gamma(1.0, 1.0));
         m.interval("b", 0.1, 0.9, beta(1.0, 1.0));
-        m.parameter("c", Constraint::Lower(2.0), 1, half_normal(1.0));
+        m.parameter("c", Constraint::lower(2.0), 1, half_normal(1.0));
         m.simplex("d", 3, beta(1.0, 1.0));
     });
     assert!(fitting.is_ok(), "a prior may reach further than its parameter");
@@ -578,6 +578,75 @@ fn one_call_may_stand_inside_another() {
     let found = &quantities.log_likelihood[0].values;
     assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
     assert_eq!(find(&quantities.generated, "first").values, [1.3]);
+}
+
+#[test]
+fn bounds_may_be_parameters_and_data() {
+    let model = Model::new(|m| {
+        let x = m.interval("x", 0.0, 1.0, uniform(0.0, 1.0));
+        let y = m.interval("y", 0.0, x, uniform(0.0, x));
+        m.upper("z", y, normal(y, 1.0));
+        let seen = m.data(&[1.0, 2.5]);
+        m.parameter("t", Constraint::lower(seen), 2, normal(2.0, x + 1.0));
+        m.generated("gap", x - y);
+    });
+    let model = model.expect("a model");
+    for u in [[0.3, -0.8, 0.2, 1.1, -0.4], [-2.0, 3.0, -1.0, 0.0, 2.0]] {
+        let (p, q) = (sigmoid(u[0]), sigmoid(u[1]));
+        let (x, y) = (p, p * q);
+        let z = y - f64::exp(u[2]);
+        let t = [1.0 + f64::exp(u[3]), 2.5 + f64::exp(u[4])];
+        let expected = (p * (1.0 - p)).ln() - x.ln()
+            + (x * q * (1.0 - q)).ln()
+            + log_normal_density(z, y, 1.0)
+            + u[2]
+            + log_normal_density(t[0], 2.0, x + 1.0)
+            + log_normal_density(t[1], 2.0, x + 1.0)
+            + u[3]
+            + u[4];
+        let quantities = model.quantities(&vec![u.to_vec(); 2], 1).expect("quantities");
+        for rows in 1..4 {
+            let found = log_density(&model, &vec![u.to_vec(); rows]).expect("values");
+            assert!((found[0] - expected).abs() < 1e-12 * expected.abs().max(1.0), "{found:?}, not {expected}");
+        }
+        let found: Vec<f64> = quantities.parameters.iter().flat_map(|q| q.values[..q.size()].to_vec()).collect();
+        assert!(found.iter().zip([x, y, z, t[0], t[1]]).all(|(f, e)| (f - e).abs() < 1e-14), "{found:?}");
+    }
+    // Prior draws stay within bounds that differ from draw to draw.
+    let drawn = model.prior(20_000, 3).expect("draws");
+    let of = |name: &str| &find(&drawn.parameters, name).values;
+    assert!(of("y").iter().zip(of("x")).all(|(y, x)| (0.0..=*x).contains(y)));
+    assert!(of("z").iter().zip(of("y")).all(|(z, y)| z < y));
+    assert!(of("t").chunks(2).all(|t| t[0] > 1.0 && t[1] > 2.5));
+    // E y = E x/2, E y² = E x²/3
+    assert_moments("y", of("y"), 0.25, 1.0 / 9.0 - 1.0 / 16.0);
+}
+
+#[test]
+fn a_density_on_bounds_that_are_parameters_integrates_to_one() {
+    let model = Model::new(|m| {
+        let x = m.interval("x", 0.0, 1.0, uniform(0.0, 1.0));
+        m.interval("y", x * 0.5, x + 1.0, uniform(x * 0.5, x + 1.0));
+    });
+    let model = model.expect("a model");
+    let step = 0.1;
+    let grid: Vec<f64> = (-400..=400).map(|i| f64::from(i) * step).collect();
+    let z: Vec<Vec<f64>> = grid.iter().flat_map(|a| grid.iter().map(|b| vec![*a, *b])).collect();
+    let total: f64 = log_density(&model, &z).expect("values").iter().map(|l| l.exp()).sum::<f64>() * step * step;
+    assert!((total - 1.0).abs() < 1e-10, "{total}");
+}
+
+#[test]
+fn bounds_that_do_not_fit_are_named() {
+    let wide = |m: &Builder<'_>| {
+        let seen = m.data(&[1.0, 2.5]);
+        m.lower("t", seen, flat());
+    };
+    says("two bounds for one number", wide, &["`t`: its bounds do not fit", "[2, 2]"]);
+    let nan = |m: &Builder<'_>| {
+        m.upper("t", f64::NAN, flat());
+    };
+    says("a bound that is no number", nan, &["`t` can have no value", "NaN"]);
 }
 
 fn says(what: &str, define: impl for<'g> Fn(&Builder<'g>) + Send + Sync + 'static, says: &[&str]) {

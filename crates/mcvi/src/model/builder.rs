@@ -1,6 +1,6 @@
 //! What a model is written with: data, parameters, generated quantities.
 
-use super::{Constraint, Distribution, flat};
+use super::{Constraint, Distribution, Value, flat};
 use crate::scope::Scope;
 use mcvi_expr::{Array, DType, Expr, Graph};
 use std::cell::{Ref, RefCell, RefMut};
@@ -20,7 +20,7 @@ pub(super) enum Source<'g> {
 /// A parameter that was declared.
 pub(super) struct Declared<'g> {
     pub name: String,
-    pub constraint: Constraint,
+    pub constraint: Constraint<'g>,
     /// Elements of a vector, or rows of a matrix.
     pub size: usize,
     pub value: Expr<'g>,
@@ -161,9 +161,26 @@ impl<'g> Builder<'g> {
         self.parameter(name, Constraint::Positive, size, prior)
     }
 
-    /// A number between two others.
-    pub fn interval(&self, name: &str, low: f64, high: f64, prior: Distribution<'g>) -> Expr<'g> {
-        self.parameter(name, Constraint::Interval(low, high), 1, prior)
+    /// A number above a bound, Stan's `<lower=bound>`. The bound is a number or an expression, of data or of parameters
+    /// declared before; bounded vectors are made with [`Builder::parameter`].
+    pub fn lower(&self, name: &str, bound: impl Into<Value<'g>>, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::lower(bound), 1, prior)
+    }
+
+    /// A number below a bound, Stan's `<upper=bound>`.
+    pub fn upper(&self, name: &str, bound: impl Into<Value<'g>>, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::upper(bound), 1, prior)
+    }
+
+    /// A number between two others, Stan's `<lower=low, upper=high>`.
+    pub fn interval(
+        &self,
+        name: &str,
+        low: impl Into<Value<'g>>,
+        high: impl Into<Value<'g>>,
+        prior: Distribution<'g>,
+    ) -> Expr<'g> {
+        self.parameter(name, Constraint::interval(low, high), 1, prior)
     }
 
     /// A vector that rises.
@@ -186,18 +203,11 @@ impl<'g> Builder<'g> {
         self.parameter(name, Constraint::Real, size, flat())
     }
 
-    /// Any parameter.
-    pub fn parameter(&self, name: &str, constraint: Constraint, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    /// Any parameter: of `size` elements, or rows of a matrix.
+    pub fn parameter(&self, name: &str, constraint: Constraint<'g>, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
-        match constraint {
-            // Asked this way round, NaN is refused.
-            Constraint::Interval(low, high) if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) => {
-                self.fail(format!("`{name}` can have no value: nothing lies between {low} and {high}"));
-            }
-            Constraint::Lower(bound) | Constraint::Upper(bound) if bound.is_nan() => {
-                self.fail(format!("`{name}` can have no value: its bound is NaN"));
-            }
-            _ => {}
+        if let Some(mistake) = constraint.mistake() {
+            self.fail(format!("`{name}` can have no value: {mistake}"));
         }
         if size == 0 {
             self.fail(format!("`{name}` has no elements"));
@@ -210,13 +220,13 @@ impl<'g> Builder<'g> {
             Source::Free(z) if free == 0 => constraint.constrain(z.slice(1, 0..1), size),
             Source::Free(z) => constraint.constrain(z.slice(1, next..next + free), size),
             Source::Inputs => {
-                let shape = match constraint {
-                    Constraint::CorrelationCholesky => vec![self.rows, size, size],
-                    _ => vec![self.rows, size],
-                };
+                let shape = constraint.shape(self.rows, size);
                 (self.graph().input(name, dtype, shape), self.graph().full(dtype, [self.rows], 0.0))
             }
         };
+        if let Some(error) = value.error() {
+            self.fail(format!("`{name}`: its bounds do not fit a value of shape [rows, {size}]: {error}"));
+        }
         self.write().next += free;
         self.count(jacobian);
         if let Some(mistake) = prior.mistake().or_else(|| prior.conflict(constraint)) {

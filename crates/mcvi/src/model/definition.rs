@@ -1,7 +1,7 @@
 //! A model: what its parameters are called, and its log density.
 
 use super::builder::{Builder, Declared, Observed, Source, Written};
-use super::quantity::{Declaration, Quantity, element_names};
+use super::quantity::{Declaration, Quantity};
 use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
@@ -88,7 +88,7 @@ impl Model {
         if dim == 0 {
             return bad("it declares no parameter that can vary".to_owned());
         }
-        let declare = |d: &Declared<'_>| Declaration { name: d.name.clone(), constraint: d.constraint, size: d.size };
+        let declare = |d: &Declared<'_>| Declaration::new(&d.name, d.constraint, d.size);
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
         let (rowless, replaced) = (vec![], BTreeMap::new());
         Ok((Model { define: define.clone(), parameters, dim, subsampled, replaced, rowless }, m.added))
@@ -125,7 +125,7 @@ impl Model {
 
     /// The name of each element of each parameter.
     pub fn names(&self) -> Vec<String> {
-        self.parameters.iter().flat_map(|p| element_names(&p.name, &p.shape())).collect()
+        self.parameters.iter().flat_map(Declaration::names).collect()
     }
 
     /// The observations, each with its shape.

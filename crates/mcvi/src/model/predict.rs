@@ -4,7 +4,7 @@ use super::Constraint;
 use super::builder::{Builder, Source};
 use super::definition::{Model, scope};
 use super::quantity::{Quantities, Quantity};
-use super::replicate::{Collector, Replicate};
+use super::replicate::{Bounds, Collector, Replicate};
 use crate::error::{Error, Result};
 use crate::scope::Choices;
 use mcvi_expr::{Array, DType, Graph};
@@ -102,6 +102,8 @@ impl Model {
             m.declared.iter().map(|d| Array::filled(DType::F64, d.value.shape(), 0.5)).collect::<Result<_, _>>()?;
         let priors: Vec<Replicate<'_>> =
             m.declared.iter().map(|d| collect.prior(&format!("prior.{}", d.name), &d.prior, d.value)).collect();
+        let bounds: Vec<Bounds> =
+            m.declared.iter().map(|d| collect.bounds(&format!("bound.{}", d.name), d.constraint, d.value)).collect();
         let likelihoods: Vec<Replicate<'_>> = m
             .observed
             .iter()
@@ -114,10 +116,10 @@ impl Model {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut drawn = Quantities::default();
         // One parameter after the other: a prior may depend on those declared before.
-        for ((d, prior), declaration) in m.declared.iter().zip(&priors).zip(&self.parameters) {
+        for (((d, prior), bounds), declaration) in m.declared.iter().zip(&priors).zip(&bounds).zip(&self.parameters) {
             program.run(1)?;
             let mut values = vec![];
-            prior.draw_within(d.constraint, &mut program, count, &mut rng, &mut values)?;
+            prior.draw_within(bounds, &mut program, count, &mut rng, &mut values)?;
             if values.len() != d.value.shape().size() {
                 return cannot(&d.name, format!("next to nothing of its prior, {:?}, lies within its bounds", d.prior));
             }

@@ -4,13 +4,12 @@ use super::Constraint;
 
 /// A parameter, as declared.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Declaration {
     /// Its name.
     pub name: String,
-    /// What values it may take.
-    pub constraint: Constraint,
-    /// Elements of a vector, or rows of a matrix.
-    pub size: usize,
+    shape: Vec<usize>,
+    free: usize,
 }
 
 /// Values of something for a number of draws.
@@ -54,7 +53,7 @@ impl Quantity {
     }
 }
 
-pub(super) fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
+fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
     if shape.is_empty() {
         return vec![name.to_owned()];
     }
@@ -71,13 +70,29 @@ pub(super) fn element_names(name: &str, shape: &[usize]) -> Vec<String> {
 }
 
 impl Declaration {
-    /// The shape of one value: empty for a number.
-    pub fn shape(&self) -> Vec<usize> {
-        match (self.constraint, self.size) {
+    /// A parameter of that many elements, or rows of a matrix.
+    pub(super) fn new(name: &str, constraint: Constraint<'_>, size: usize) -> Self {
+        let shape = match (constraint, size) {
             (Constraint::CorrelationCholesky, k) => vec![k, k],
             (Constraint::Ordered | Constraint::Simplex, k) => vec![k],
             (_, 1) => vec![],
             (_, k) => vec![k],
-        }
+        };
+        Declaration { name: name.to_owned(), shape, free: constraint.free(size) }
+    }
+
+    /// The shape of one value: empty for a number.
+    pub fn shape(&self) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    /// The number of free numbers behind one value.
+    pub fn free(&self) -> usize {
+        self.free
+    }
+
+    /// The name of each element, as Stan has them.
+    pub fn names(&self) -> Vec<String> {
+        element_names(&self.name, &self.shape)
     }
 }

@@ -1,7 +1,7 @@
 //! Draws on the host from distributions whose parameters a program computes.
 
 use super::quantity::Quantity;
-use super::{Constraint, Distribution, Event};
+use super::{Constraint, Distribution, Event, Value};
 use crate::error::Result;
 use mcvi_expr::{Array, Expr, Graph, Program};
 use rand::rngs::StdRng;
@@ -25,6 +25,21 @@ pub(super) struct Replicate<'g> {
     like: Vec<f64>,
     /// Numbers of one event.
     width: usize,
+}
+
+/// The bounds of a parameter: numbers, or names of outputs.
+pub(super) struct Bounds {
+    low: std::result::Result<f64, String>,
+    high: std::result::Result<f64, String>,
+    /// Whether a bound itself is allowed.
+    closed: bool,
+}
+
+/// The same as numbers, for each element of each row.
+struct Limits {
+    low: Vec<f64>,
+    high: Vec<f64>,
+    closed: bool,
 }
 
 impl<'g> Collector<'g> {
@@ -69,6 +84,27 @@ impl<'g> Collector<'g> {
         self.distribution(name, of, value, (events.iter().product(), event, like), true)
     }
 
+    /// Make the bounds of a parameter known.
+    pub fn bounds(&mut self, name: &str, constraint: Constraint<'g>, value: Expr<'g>) -> Bounds {
+        let (low, high) = match constraint {
+            Constraint::Positive => (Value::Number(0.0), Value::Number(f64::INFINITY)),
+            Constraint::Lower(low) => (low, Value::Number(f64::INFINITY)),
+            Constraint::Upper(high) => (Value::Number(f64::NEG_INFINITY), high),
+            Constraint::Interval(low, high) => (low, high),
+            _ => (Value::Number(f64::NEG_INFINITY), Value::Number(f64::INFINITY)),
+        };
+        let mut bound = |which: &str, bound: Value<'g>| match bound {
+            Value::Number(number) => Ok(number),
+            Value::Expr(expr) => {
+                let output = format!("{name}.{which}");
+                self.add(&output, expr.broadcast_to(value.shape()));
+                Err(output)
+            }
+        };
+        let closed = matches!(constraint, Constraint::Interval(..));
+        Bounds { low: bound("low", low), high: bound("high", high), closed }
+    }
+
     fn distribution(
         &mut self,
         name: &str,
@@ -106,25 +142,31 @@ impl<'g> Collector<'g> {
 impl Replicate<'_> {
     /// Draw for the first `rows` rows.
     pub fn draw(&self, program: &mut Program, rows: usize, rng: &mut StdRng, into: &mut Vec<f64>) -> Result<()> {
-        self.draw_within(Constraint::Real, program, rows, rng, into)
+        self.draw_where(|_, _| true, program, rows, rng, into)
     }
 
-    /// The same, cut off at the bounds of a constraint. What lies outside nearly always is left out.
+    /// The same, cut off at bounds. What lies outside nearly always is left out.
     pub fn draw_within(
         &self,
-        bounds: Constraint,
+        bounds: &Bounds,
         program: &mut Program,
         rows: usize,
         rng: &mut StdRng,
         into: &mut Vec<f64>,
     ) -> Result<()> {
-        let inside = |x: f64| match bounds {
-            Constraint::Positive => x > 0.0,
-            Constraint::Lower(low) => x > low,
-            Constraint::Upper(high) => x < high,
-            Constraint::Interval(low, high) => (low..=high).contains(&x),
-            _ => true,
-        };
+        let limits = bounds.read(program)?;
+        self.draw_where(|i, x| limits.contain(i, x), program, rows, rng, into)
+    }
+
+    /// Draw until all numbers are as asked, at most so often.
+    fn draw_where(
+        &self,
+        inside: impl Fn(usize, f64) -> bool,
+        program: &mut Program,
+        rows: usize,
+        rng: &mut StdRng,
+        into: &mut Vec<f64>,
+    ) -> Result<()> {
         let values: Vec<(Vec<f64>, usize)> = self
             .parameters
             .iter()
@@ -137,12 +179,32 @@ impl Replicate<'_> {
                 Event { parameters: &parameters, like: self.like.get(start..start + self.width).unwrap_or_default() };
             let nothing = || vec![f64::NAN; self.width];
             let tries = (0..TRIES).map(|_| self.distribution.sample(&event, rng).unwrap_or_else(nothing));
-            let mut kept = tries.skip_while(|drawn| !drawn.iter().all(|x| x.is_nan() || inside(*x)));
+            let allowed = |(j, x): (usize, &f64)| x.is_nan() || inside(i * self.width + j, *x);
+            let mut kept = tries.skip_while(|drawn| !drawn.iter().enumerate().all(allowed));
             match kept.next() {
                 Some(drawn) => into.extend(drawn),
                 None => return Ok(()),
             }
         }
         Ok(())
+    }
+}
+
+impl Bounds {
+    fn read(&self, program: &mut Program) -> Result<Limits> {
+        let mut numbers = |bound: &std::result::Result<f64, String>| match bound {
+            Ok(number) => Ok(vec![*number]),
+            Err(output) => Ok::<_, crate::Error>(program.output(output)?.to_f64()),
+        };
+        Ok(Limits { low: numbers(&self.low)?, high: numbers(&self.high)?, closed: self.closed })
+    }
+}
+
+impl Limits {
+    fn contain(&self, i: usize, x: f64) -> bool {
+        // A number stands for all.
+        let at = |bound: &[f64]| bound.get(i % bound.len().max(1)).copied().unwrap_or(f64::NAN);
+        let (low, high) = (at(&self.low), at(&self.high));
+        if self.closed { (low..=high).contains(&x) } else { low < x && x < high }
     }
 }

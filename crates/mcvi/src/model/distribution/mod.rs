@@ -230,7 +230,7 @@ impl<'g> Distribution<'g> {
     }
 
     /// What is wrong with it as the prior of a parameter of this constraint.
-    pub(super) fn conflict(&self, constraint: Constraint) -> Option<String> {
+    pub(super) fn conflict(&self, constraint: Constraint<'_>) -> Option<String> {
         self.support.conflict(constraint).map(|remedy| {
             format!("the parameter can take values to which its prior, {self:?}, gives no density; {remedy}")
         })

@@ -23,14 +23,14 @@ pub enum Support<'g> {
 
 impl Support<'_> {
     /// What to do where a parameter of this constraint could leave the support, where the log density would be −∞.
-    pub(in crate::model) fn conflict(self, constraint: Constraint) -> Option<String> {
+    pub(in crate::model) fn conflict(self, constraint: Constraint<'_>) -> Option<String> {
         let (low, high) = constraint.range();
         match self {
             Support::Real => None,
-            Support::Positive if low >= 0.0 => None,
+            Support::Positive if low.is_none_or(|low| low >= 0.0) => None,
             Support::Positive => Some("declare it with `m.positive`".to_owned()),
             Support::Interval(Value::Number(from), Value::Number(to)) => {
-                let inside = from <= low && high <= to;
+                let inside = low.is_none_or(|low| from <= low) && high.is_none_or(|high| high <= to);
                 (!inside).then(|| format!("declare it with `m.interval`, between {from} and {to}"))
             }
             // Of expressions nothing is known yet.
