@@ -32,6 +32,7 @@ fn cases() -> Vec<Case> {
             "interval" => Constraint::interval(-1.0, 3.0),
             "unit" => Constraint::interval(0.0, 1.0),
             "ordered" => Constraint::Ordered,
+            "positive_ordered" => Constraint::PositiveOrdered,
             "simplex" => Constraint::Simplex,
             _ => Constraint::CorrelationCholesky,
         };
@@ -76,6 +77,11 @@ fn unconstrain_undoes_constrain() {
         let lost = match case.constraint {
             Constraint::Lower(_) | Constraint::Upper(_) | Constraint::Interval(..) | Constraint::Ordered => {
                 case.u.iter().fold(0.0, |a: f64, u| a.max(u.abs())).exp() * 1e-15
+            }
+            // Beside a larger number, too.
+            Constraint::PositiveOrdered => {
+                let spread = |a: f64, u: &f64| a.max(case.u.iter().fold(0.0, |b: f64, v| b.max(u - v)));
+                case.u.iter().fold(0.0, spread).exp() * 1e-15
             }
             _ => 0.0,
         };
@@ -133,6 +139,10 @@ fn what_is_outside_has_no_free_numbers() {
         (Constraint::interval(1.0, 0.0), &[0.5]),
         (Constraint::Ordered, &[1.0, 1.0]),
         (Constraint::Ordered, &[1.0, 0.5, 2.0]),
+        (Constraint::PositiveOrdered, &[0.0, 1.0]),
+        (Constraint::PositiveOrdered, &[-1.0, 1.0]),
+        (Constraint::PositiveOrdered, &[1.0, 1.0]),
+        (Constraint::PositiveOrdered, &[2.0, 1.0]),
         (Constraint::Simplex, &[]),
         (Constraint::Simplex, &[0.5, 0.4]),
         (Constraint::Simplex, &[0.6, 0.6, -0.2]),
@@ -180,6 +190,7 @@ fn another_number_of_free_numbers_is_an_error() {
         Constraint::Positive,
         Constraint::interval(0.0, 1.0),
         Constraint::Ordered,
+        Constraint::PositiveOrdered,
         Constraint::Simplex,
         Constraint::CorrelationCholesky,
     ] {

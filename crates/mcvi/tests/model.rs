@@ -452,7 +452,7 @@ fn priors_that_cannot_be_used_are_named() {
     says("a negative scale", negative, &["the prior of `a`", "normal(0, -1)", "outside their domain"]);
     let cases: Vec<(&str, Declare, &str)> = vec![
         ("a half-normal real", Box::new(|m| m.real("a", half_normal(1.0))), "`m.positive`"),
-        ("a gamma that rises", Box::new(|m| m.ordered("a", 3, gamma(1.0, 1.0))), "`m.positive"),
+        ("a gamma that rises", Box::new(|m| m.ordered("a", 3, gamma(1.0, 1.0))), "`m.positive_ordered`"),
         ("a uniform that is cut off", Box::new(|m| m.positive("a", uniform(0.0, 5.0))), "between 0 and 5"),
         ("a beta above one", Box::new(|m| m.interval("a", 0.0, 2.0, beta(1.0, 1.0))), "between 0 and 1"),
         ("a discrete prior", Box::new(|m| m.positive("a", poisson_log(0.0))), "continuous"),
@@ -578,6 +578,27 @@ fn one_call_may_stand_inside_another() {
     let found = &quantities.log_likelihood[0].values;
     assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
     assert_eq!(find(&quantities.generated, "first").values, [1.3]);
+}
+
+#[test]
+fn positive_numbers_in_order_are_order_statistics() {
+    let model = Model::new(|m| {
+        m.positive_ordered("wait", 3, exponential(2.0));
+        m.positive_ordered("one", 1, exponential(1.0));
+    });
+    let model = model.expect("a model");
+    assert_eq!(model.names(), ["wait[1]", "wait[2]", "wait[3]", "one[1]"]);
+    let z = [0.3f64, -0.4, 0.9, -1.0];
+    let wait = [z[0].exp(), z[0].exp() + z[1].exp(), z[0].exp() + z[1].exp() + z[2].exp()];
+    let expected = 3.0 * 2f64.ln() - 2.0 * wait.iter().sum::<f64>() - z[3].exp() + z.iter().sum::<f64>();
+    let found = log_density(&model, &[z.to_vec()]).expect("values")[0];
+    assert!((found - expected).abs() < 1e-13, "{found}, not {expected}");
+    // The least of three has mean 1/6, the steps to the others 1/4 and 1/2.
+    let drawn = model.prior(20_000, 3).expect("draws");
+    let wait = find(&drawn.parameters, "wait");
+    assert!(wait.values.chunks(3).all(|w| 0.0 < w[0] && w[0] < w[1] && w[1] < w[2]));
+    assert_moments("wait[1]", &wait.column(0), 1.0 / 6.0, 1.0 / 36.0);
+    assert_moments("wait[3]", &wait.column(2), 11.0 / 12.0, 1.0 / 36.0 + 1.0 / 16.0 + 0.25);
 }
 
 #[test]

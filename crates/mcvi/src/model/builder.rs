@@ -188,6 +188,11 @@ impl<'g> Builder<'g> {
         self.parameter(name, Constraint::Ordered, size, prior)
     }
 
+    /// A vector of positive numbers that rises.
+    pub fn positive_ordered(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::PositiveOrdered, size, prior)
+    }
+
     /// Probabilities that sum to one.
     pub fn simplex(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Simplex, size, prior)

@@ -26,6 +26,8 @@ pub enum Constraint<'g> {
     Interval(Value<'g>, Value<'g>),
     /// Numbers in increasing order.
     Ordered,
+    /// Positive numbers in increasing order.
+    PositiveOrdered,
     /// Positive numbers that sum to 1.
     Simplex,
     /// The lower Cholesky factor of a correlation matrix.
@@ -96,6 +98,8 @@ impl<'g> Constraint<'g> {
                 (value, of_shape(u, u.log_sigmoid() + (-u).log_sigmoid() + width.ln()).sum(&[1]))
             }
             Constraint::Ordered => ordered(u, k),
+            // The logarithms of the first number and of the steps to the others are free.
+            Constraint::PositiveOrdered => (u.exp().cumsum(1), u.sum(&[1])),
             Constraint::Simplex => simplex(u, k),
             Constraint::CorrelationCholesky => correlation_cholesky(u, k),
         }
@@ -125,6 +129,10 @@ impl<'g> Constraint<'g> {
                 let steps = value.windows(2).map(|pair| (pair[1] - pair[0]).ln());
                 value.first().copied().into_iter().chain(steps).collect()
             }
+            Constraint::PositiveOrdered => {
+                let before = std::iter::once(0.0).chain(value.iter().copied());
+                value.iter().zip(before).map(|(x, before)| (x - before).ln()).collect()
+            }
             Constraint::Simplex => free_simplex(value)?,
             Constraint::CorrelationCholesky => free_correlation_cholesky(value)?,
         };
@@ -149,7 +157,7 @@ impl<'g> Constraint<'g> {
         const NO: (Option<f64>, Option<f64>) = (Some(f64::NEG_INFINITY), Some(f64::INFINITY));
         match self {
             Constraint::Real | Constraint::Ordered => NO,
-            Constraint::Positive => (Some(0.0), NO.1),
+            Constraint::Positive | Constraint::PositiveOrdered => (Some(0.0), NO.1),
             Constraint::Lower(low) => (low.number(), NO.1),
             Constraint::Upper(high) => (NO.0, high.number()),
             Constraint::Interval(low, high) => (low.number(), high.number()),

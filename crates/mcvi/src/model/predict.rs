@@ -123,7 +123,7 @@ impl Model {
             if values.len() != d.value.shape().size() {
                 return cannot(&d.name, format!("next to nothing of its prior, {:?}, lies within its bounds", d.prior));
             }
-            if d.constraint == Constraint::Ordered {
+            if matches!(d.constraint, Constraint::Ordered | Constraint::PositiveOrdered) {
                 values.chunks_mut(d.size).for_each(|v| v.sort_by(f64::total_cmp));
             }
             program.write(&d.name, &Array::new(d.value.shape(), values.clone())?)?;

@@ -74,7 +74,7 @@ impl Declaration {
     pub(super) fn new(name: &str, constraint: Constraint<'_>, size: usize) -> Self {
         let shape = match (constraint, size) {
             (Constraint::CorrelationCholesky, k) => vec![k, k],
-            (Constraint::Ordered | Constraint::Simplex, k) => vec![k],
+            (Constraint::Ordered | Constraint::PositiveOrdered | Constraint::Simplex, k) => vec![k],
             (_, 1) => vec![],
             (_, k) => vec![k],
         };

@@ -28,6 +28,9 @@ impl Support<'_> {
         match self {
             Support::Real => None,
             Support::Positive if low.is_none_or(|low| low >= 0.0) => None,
+            Support::Positive if constraint == Constraint::Ordered => {
+                Some("declare it with `m.positive_ordered`".to_owned())
+            }
             Support::Positive => Some("declare it with `m.positive`".to_owned()),
             Support::Interval(Value::Number(from), Value::Number(to)) => {
                 let inside = low.is_none_or(|low| from <= low) && high.is_none_or(|high| high <= to);
