@@ -770,6 +770,82 @@ fn mistakes_in_data_are_named() {
 }
 
 #[test]
+fn what_does_not_fit_its_distribution_is_named() {
+    type Observe = Box<dyn for<'g> Fn(&Builder<'g>) -> mcvi_expr::Expr<'g> + Send + Sync>;
+    let cases: Vec<(&str, Observe, &str)> = vec![
+        (
+            "logits of another length",
+            Box::new(|m| {
+                let a = m.reals("a", 2, normal(0.0, 1.0));
+                m.observe_rows("y", 3, &[1.0; 6], multinomial_logit(a.expand(1)))
+            }),
+            "multinomial_logit([2, 1, 2])",
+        ),
+        (
+            "a mean of another length",
+            Box::new(|m| {
+                let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+                m.observe_rows("y", 2, &[1.0; 6], multivariate_normal_cholesky(m.data(&[0.0; 3]), factor.expand(1)))
+            }),
+            "multivariate_normal_cholesky([3], [2, 1, 3, 3])",
+        ),
+        (
+            "a factor of another size",
+            Box::new(|m| {
+                let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+                m.observe_rows("y", 2, &[1.0; 6], multivariate_normal_cholesky(0.0, factor.expand(1)))
+            }),
+            "multivariate_normal_cholesky(0, [2, 1, 3, 3])",
+        ),
+        (
+            "concentrations without an axis for observations",
+            Box::new(|m| {
+                let a = m.positives("a", 3, half_normal(1.0));
+                m.observe_rows("y", 3, &[0.2, 0.3, 0.5, 0.1, 0.8, 0.1, 0.3, 0.3, 0.4, 0.2, 0.2, 0.6], dirichlet(a))
+            }),
+            "dirichlet([2, 3])",
+        ),
+        (
+            "a category for each row only",
+            Box::new(|m| {
+                let a = m.reals("a", 3, normal(0.0, 1.0));
+                m.observe("y", &[0.0, 2.0, 1.0, 1.0], categorical_logit(a))
+            }),
+            "categorical_logit([2, 3])",
+        ),
+        (
+            "a prediction that went wrong before",
+            Box::new(|m| {
+                let a = m.reals("a", 3, normal(0.0, 1.0));
+                m.observe("y", &[0.0, 2.0], normal(a.matmul(m.matrix(2, &[1.0; 4])), 1.0))
+            }),
+            "matmul",
+        ),
+    ];
+    for (what, observe, distribution) in cases {
+        let define = move |m: &Builder<'_>| {
+            observe(m);
+        };
+        says(what, define, &["`y`", "does not fit its distribution", distribution]);
+    }
+    let vectors = |m: &Builder<'_>| {
+        let a = m.real("a", normal(0.0, 1.0));
+        m.observe_rows("y", 2, &[0.2, 0.3, 0.5, 0.1], normal(a, 1.0));
+    };
+    says("vectors for a distribution of numbers", vectors, &["`y`, [2, 2]", "single numbers", "`m.observe`"]);
+    let numbers = |m: &Builder<'_>| {
+        let a = m.reals("a", 2, normal(0.0, 1.0));
+        m.observe("y", &[2.0, 3.0], multinomial_logit(a));
+    };
+    says("numbers for a distribution of vectors", numbers, &["`y`, [2]", "vectors", "`m.observe_rows`"]);
+    let prior = |m: &Builder<'_>| {
+        let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+        m.reals("a", 2, multivariate_normal_cholesky(0.0, factor));
+    };
+    says("a prior of another size", prior, &["`a`, [2, 2], does not fit its prior", "[2, 3, 3]"]);
+}
+
+#[test]
 fn mistakes_in_minibatches_are_named() {
     for size in [0, 6] {
         let batch = move |m: &Builder<'_>| {

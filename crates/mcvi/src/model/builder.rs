@@ -238,7 +238,11 @@ impl<'g> Builder<'g> {
             self.fail(format!("the prior of `{name}`: {mistake}"));
         }
         if !prior.is_flat() {
-            self.count(self.per_row(prior.log_density(value)));
+            let log_prior = self.per_row(prior.log_density(value));
+            if let Some(error) = log_prior.error() {
+                self.fail(format!("`{name}`, {}, does not fit its prior, {prior:?}: {error}", value.shape()));
+            }
+            self.count(log_prior);
         }
         self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
         value

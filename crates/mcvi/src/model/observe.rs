@@ -73,38 +73,53 @@ impl<'g> Builder<'g> {
             return self.observe(name, data, distribution);
         }
         self.check_name(name);
+        self.check_distribution(name, &distribution);
         let all = batch.of(self.scope.vector(self.replaced.get(name).map_or(data, Vec::as_slice)));
-        let log_likelihood =
-            self.for_each(distribution.log_density(all), all.shape().dims().first().copied().unwrap_or(1));
+        let log_likelihood = self.log_likelihood(name, all, &distribution);
         self.count(self.per_row(log_likelihood) * batch.scale);
         log_likelihood
     }
 
     fn observe_array(&self, name: &str, data: Array, distribution: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
+        self.check_distribution(name, &distribution);
+        if let Some(i) = data.to_f64().iter().position(|x| x.is_nan()) {
+            self.fail(format!("`{name}` is not a number at position {}; leave missing observations out", i + 1));
+        }
+        let x = self.graph().literal(data.cast(self.scope.dtype()));
+        let log_likelihood = self.log_likelihood(name, x, &distribution);
+        self.count(self.per_row(log_likelihood));
+        self.write().observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
+        log_likelihood
+    }
+
+    fn check_distribution(&self, name: &str, distribution: &Distribution<'g>) {
         if distribution.is_flat() {
             self.fail(format!("`{name}`: an observation needs a proper distribution, `flat()` is none"));
         }
         if let Some(mistake) = distribution.mistake() {
             self.fail(format!("`{name}`: {mistake}"));
         }
-        if let Some(i) = data.to_f64().iter().position(|x| x.is_nan()) {
-            self.fail(format!("`{name}` is not a number at position {}; leave missing observations out", i + 1));
-        }
-        let x = self.graph().literal(data.cast(self.scope.dtype()));
-        let n = data.shape().dims()[0];
-        let log_likelihood = self.for_each(distribution.log_density(x), n);
-        self.count(self.per_row(log_likelihood));
-        self.write().observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
-        log_likelihood
     }
 
     /// One for each row and observation, also where nothing depends on parameters.
-    fn for_each(&self, log_likelihood: Expr<'g>, n: usize) -> Expr<'g> {
-        if log_likelihood.error().is_some() || log_likelihood.shape().dims() == [self.rows, n] {
-            return log_likelihood;
+    fn log_likelihood(&self, name: &str, x: Expr<'g>, distribution: &Distribution<'g>) -> Expr<'g> {
+        let (log_density, shape) = (distribution.log_density(x), x.shape());
+        let n = shape.dims().first().copied().unwrap_or(1);
+        if x.error().is_none() && shape.rank() != 1 + distribution.event_dim() {
+            let (values, remedy) = match distribution.event_dim() {
+                0 => ("single numbers", "use `m.observe`"),
+                1 => ("vectors", "use `m.observe_rows`"),
+                _ => ("matrices", "which cannot be observed"),
+            };
+            self.fail(format!("`{name}`, {shape}: {distribution:?} is a distribution of {values}; {remedy}"));
         }
-        log_likelihood.broadcast_to([self.rows, n])
+        let fits = log_density.error().is_some() || log_density.shape().dims() == [self.rows, n];
+        let each = if fits { log_density } else { log_density.broadcast_to([self.rows, n]) };
+        if let Some(error) = each.error() {
+            self.fail(format!("`{name}`, {shape}, does not fit its distribution, {distribution:?}: {error}"));
+        }
+        each
     }
 
     /// Remember a mistake, and stand in for a log likelihood.
