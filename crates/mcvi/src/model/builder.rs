@@ -248,7 +248,11 @@ impl<'g> Builder<'g> {
         value
     }
 
-    /// Add to the log density: one number a row, or several to be summed.
+    /// Add any term to the log density: one number a row, or several to be summed.
+    ///
+    /// A term has no name, no pointwise log likelihood, no predictions and no part in draws from the prior. What is the
+    /// density of data or of a parameter is better a distribution of one's own ([`Distribution::new`]) or a
+    /// [`mixture`](super::mixture()), which keep all four.
     pub fn add(&self, log_density: Expr<'g>) {
         let rowless = self.rowless.get(self.written().added.len()).is_some_and(|r| *r);
         self.write().added.push(log_density.shape().dims().first().copied());

@@ -20,7 +20,8 @@ impl Model {
         self.follow(z, None)
     }
 
-    /// The same, and everything that follows from them: the log likelihood of each observation, and new ones.
+    /// The same, and everything that follows from them: the log likelihood of each observation, and new ones, but for
+    /// those whose distribution has no sampler.
     pub fn quantities(&self, z: &[Vec<f64>], seed: u64) -> Result<Quantities> {
         self.follow(z, Some(seed))
     }
@@ -49,12 +50,11 @@ impl Model {
         for o in m.observed.iter().filter(|_| seed.is_some()) {
             let n = o.data.shape().dims()[0];
             plan.log_likelihood.push(program.quantity(&format!("log_lik.{}", o.name), vec![n], o.log_likelihood));
-            plan.predictive.push(Quantity {
-                name: o.name.clone(),
-                shape: o.data.shape().dims().to_vec(),
-                values: vec![],
-            });
-            sources.push(program.observation(&o.name, &o.distribution, o.log_likelihood, &o.data));
+            if o.distribution.has_sampler() {
+                let shape = o.data.shape().dims().to_vec();
+                plan.predictive.push(Quantity { name: o.name.clone(), shape, values: vec![] });
+                sources.push(program.observation(&o.name, &o.distribution, o.log_likelihood, &o.data));
+            }
         }
         let mut program = program.compile()?;
         let mut rng = StdRng::seed_from_u64(seed.unwrap_or(0));
@@ -95,7 +95,10 @@ impl Model {
         let priors = m.declared.iter().map(|d| (&d.name, &d.prior));
         let likelihoods = m.observed.iter().map(|o| (&o.name, &o.distribution));
         if let Some((name, distribution)) = priors.chain(likelihoods).find(|(_, d)| !d.has_sampler()) {
-            return cannot(name, format!("its distribution, {}, has no sampler; give it one", distribution.name()));
+            return cannot(
+                name,
+                format!("its distribution, {}, has no sampler; give it one, `with_sampler`", distribution.name()),
+            );
         }
         let mut collect = Collector::new(&graph);
         let zeros: Vec<Array> =

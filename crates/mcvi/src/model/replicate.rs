@@ -122,7 +122,7 @@ impl<'g> Collector<'g> {
                 None => p.shape().dims()[p.shape().rank().saturating_sub(*rank)..].to_vec(),
             };
             // What has a row for each vector lacks the axis of events.
-            let lacks = is_prior && *rank > 0 && p.shape().rank() == 1 + rank;
+            let lacks = is_prior && !event.is_empty() && p.shape().rank() == 1 + rank;
             let p = if lacks { p.expand(1) } else { p };
             let to = [&[rows, events], extents.as_slice()].concat();
             (format!("{name}.{i}"), p.broadcast_to(to), extents.iter().product())

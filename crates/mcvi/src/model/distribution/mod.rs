@@ -7,6 +7,7 @@
 
 pub(super) mod continuous;
 pub(super) mod discrete;
+pub(super) mod mixture;
 pub(super) mod multivariate;
 mod sample;
 mod support;
@@ -104,8 +105,38 @@ pub struct Event<'a> {
 }
 
 impl<'g> Distribution<'g> {
-    /// A distribution of single numbers, from its name, its parameters and its log density.
-    pub(super) fn new<const N: usize>(
+    /// A distribution of one's own, of single numbers: its name, its parameters, and its log density as an expression of
+    /// the value and the parameters. It can be a prior, or be observed with log likelihoods for each observation; with a
+    /// sampler there are predictions and prior draws too.
+    ///
+    /// Sum over nothing: the log density has an element for each of the value and the parameters, broadcast. For values
+    /// that are vectors or matrices see [`Distribution::with_event_dims`].
+    ///
+    /// ```
+    /// use mcvi::model::{Distribution, Model, RngExt, Value, half_normal, normal};
+    ///
+    /// /// The Gumbel distribution.
+    /// fn gumbel<'g>(location: impl Into<Value<'g>>, scale: impl Into<Value<'g>>) -> Distribution<'g> {
+    ///     Distribution::new("gumbel", [location.into(), scale.into()], |x, [location, scale]| {
+    ///         let z = (x - location) / scale;
+    ///         -z - (-z).exp() - scale.ln()
+    ///     })
+    ///     .with_sampler(|[location, scale], rng| {
+    ///         let exponential = -(1.0 - rng.random::<f64>()).ln();
+    ///         (scale > 0.0).then(|| location - scale * exponential.ln())
+    ///     })
+    /// }
+    ///
+    /// let floods = [5.1, 3.8, 7.9, 4.4];
+    /// let model = Model::new(move |m| {
+    ///     let location = m.real("location", normal(0.0, 10.0));
+    ///     m.observe("floods", &floods, gumbel(location, m.positive("scale", half_normal(5.0))));
+    /// })?;
+    /// let quantities = model.quantities(&[vec![4.0, 0.5]], 1)?;
+    /// assert_eq!((quantities.log_likelihood[0].size(), quantities.predictive[0].size()), (4, 4));
+    /// # Ok::<(), mcvi::Error>(())
+    /// ```
+    pub fn new<const N: usize>(
         name: &str,
         parameters: [Value<'g>; N],
         log_density: impl Fn(Expr<'g>, [Expr<'g>; N]) -> Expr<'g> + 'g,
@@ -133,34 +164,39 @@ impl<'g> Distribution<'g> {
         Distribution { mistake, ..self }
     }
 
-    /// With the values it gives a positive density to; else all real numbers.
-    pub(super) fn with_support(self, support: Support<'g>) -> Self {
+    /// With the values it gives a positive density to; else all real numbers. Outside, its log density should be −∞.
+    pub fn with_support(self, support: Support<'g>) -> Self {
         Distribution { support, ..self }
     }
 
     /// With draws of single numbers, given the numbers of its parameters: none where those are outside their domain.
-    pub(super) fn with_sampler<const N: usize>(
-        self,
-        sampler: impl Fn([f64; N], &mut dyn Rng) -> Option<f64> + 'g,
-    ) -> Self {
-        self.with_event_sampler(move |event, rng| {
+    pub fn with_sampler<const N: usize>(self, sampler: impl Fn([f64; N], &mut dyn Rng) -> Option<f64> + 'g) -> Self {
+        self.of_parameters(N, "sampler").with_event_sampler(move |event, rng| {
             let numbers: Option<Vec<f64>> = event.parameters.iter().map(|p| p.first().copied()).collect();
             Some(vec![sampler(numbers?.try_into().ok()?, rng)?])
         })
     }
 
     /// With the number of axes of one value and of each parameter for it: 0 for a number, 1 for a vector, 2 for a
-    /// matrix.
-    pub(super) fn with_event_dims<const N: usize>(self, value: usize, parameters: [usize; N]) -> Self {
-        Distribution { event_dim: value, parameter_dims: parameters.into(), ..self }
+    /// matrix. The log density then has an element for each value, not for each of its numbers.
+    pub fn with_event_dims<const N: usize>(self, value: usize, parameters: [usize; N]) -> Self {
+        let checked = self.of_parameters(N, "list of axes");
+        let mut parameter_dims = parameters.to_vec();
+        parameter_dims.resize(checked.parameters.len(), 0);
+        Distribution { event_dim: value, parameter_dims, ..checked }
+    }
+
+    /// The same, with a mistake unless it has that many parameters.
+    fn of_parameters(self, n: usize, what: &str) -> Self {
+        let has = self.parameters.len();
+        let other = || format!("the {what} of {} is for {n} parameters, it has {has}", self.name);
+        let mistake = self.mistake.clone().or_else(|| (n != has).then(other));
+        self.with_mistake(mistake)
     }
 
     /// With draws of one value, of a vector or matrix all its numbers row by row: none where parameters are outside
     /// their domain.
-    pub(super) fn with_event_sampler(
-        self,
-        sampler: impl Fn(&Event<'_>, &mut dyn Rng) -> Option<Vec<f64>> + 'g,
-    ) -> Self {
+    pub fn with_event_sampler(self, sampler: impl Fn(&Event<'_>, &mut dyn Rng) -> Option<Vec<f64>> + 'g) -> Self {
         Distribution { sampler: Some(Rc::new(sampler)), ..self }
     }
 

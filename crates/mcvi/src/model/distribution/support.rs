@@ -22,6 +22,15 @@ pub enum Support<'g> {
 }
 
 impl Support<'_> {
+    /// The bounds of single numbers, where they are known.
+    pub(super) fn range(self) -> Option<(f64, f64)> {
+        match self {
+            Support::Positive => Some((0.0, f64::INFINITY)),
+            Support::Interval(low, high) => Some((low.number()?, high.number()?)),
+            _ => None,
+        }
+    }
+
     /// What to do where a parameter of this constraint could leave the support, where the log density would be −∞.
     pub(in crate::model) fn conflict(self, constraint: Constraint<'_>) -> Option<String> {
         let (low, high) = constraint.range();
