@@ -348,6 +348,23 @@ fn prior_draws_satisfy_the_constraints() {
 }
 
 #[test]
+fn a_prior_is_not_normalised_within_the_bounds_of_its_parameter() {
+    let cut = Model::new(|m| {
+        m.positive("s", normal(0.0, 1.7));
+    });
+    let half = Model::new(|m| {
+        m.positive("s", half_normal(1.7));
+    });
+    let (cut, half) = (cut.expect("a model"), half.expect("a model"));
+    let step = 1e-2;
+    let z: Vec<Vec<f64>> = (-4000..1000).map(|i| vec![f64::from(i) * step]).collect();
+    let (cut, half) = (log_density(&cut, &z).expect("values"), log_density(&half, &z).expect("values"));
+    assert!(cut.iter().zip(&half).all(|(c, h)| (h - c - 2f64.ln()).abs() <= 1e-12 * c.abs().max(1.0)), "ln 2 at each");
+    let evidence = |log: &[f64]| log.iter().map(|l| l.exp()).sum::<f64>() * step;
+    assert!((evidence(&cut) - 0.5).abs() < 1e-12 && (evidence(&half) - 1.0).abs() < 1e-12);
+}
+
+#[test]
 fn priors_of_vectors_are_drawn_whatever_the_number_of_draws() {
     let model = Model::new(|m| {
         let factor = m.correlation_cholesky("L", 2, lkj_cholesky(1.0));

@@ -152,6 +152,10 @@ impl<'g> Builder<'g> {
     }
 
     /// A positive number.
+    ///
+    /// The prior is taken as it is and not divided by its mass above 0: `m.positive("s", normal(0.0, 1.0))` has the
+    /// posterior of `m.positive("s", half_normal(1.0))`, but half its density and so half the evidence. Stan does the same
+    /// with a declared bound. See [the module's conventions](super#conventions).
     pub fn positive(&self, name: &str, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Positive, 1, prior)
     }

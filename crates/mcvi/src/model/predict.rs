@@ -77,7 +77,9 @@ impl Model {
     }
 
     /// Draws of the parameters from their priors, and of observations given them. Priors are cut off at the bounds of
-    /// their parameters; what was added by [`Builder::add`] plays no part.
+    /// their parameters, each as if it were normalised there; what was added by [`Builder::add`] plays no part. Where the
+    /// mass within the bounds depends on other parameters, the log density is not that of these draws: see
+    /// [the module's conventions](super#conventions).
     ///
     /// [`Error::CannotDraw`] where a prior is [`flat`](super::flat) or next to nothing of it lies within the bounds, or
     /// where a distribution has no sampler.
