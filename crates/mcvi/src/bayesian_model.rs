@@ -45,9 +45,10 @@ pub trait BayesianModel: Target {
         Ok(vec![])
     }
 
-    /// Draws of the parameters from the prior, and of observations given them, where there is a proper prior.
-    fn prior(&self, _count: usize, _seed: u64) -> Result<Option<Quantities>> {
-        Ok(None)
+    /// Draws of the parameters from the prior, and of observations given them; [`Error::CannotDraw`] where there is no
+    /// proper prior.
+    fn prior(&self, _count: usize, _seed: u64) -> Result<Quantities> {
+        Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
     /// The same model of other observations, of as many values each: for simulated data.
@@ -237,7 +238,7 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn observations(&self) -> Result<Vec<Quantity>> {
         (**self).observations()
     }
-    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+    fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         (**self).prior(count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
@@ -253,7 +254,7 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
 
 impl BayesianModel for Model {
     fn parameters(&self) -> Vec<Parameter> {
-        Model::parameters(self).iter().map(|p| Parameter::new(&p.name, p.shape(), p.constraint.free(p.size))).collect()
+        Model::parameters(self).iter().map(|p| Parameter::new(&p.name, p.shape(), p.free())).collect()
     }
     fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
         self.follow(z, seed, hardware)
@@ -261,7 +262,7 @@ impl BayesianModel for Model {
     fn observations(&self) -> Result<Vec<Quantity>> {
         Model::observations(self)
     }
-    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+    fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         Model::prior(self, count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
@@ -307,7 +308,7 @@ impl BayesianModel for DescribedModel {
     fn observations(&self) -> Result<Vec<Quantity>> {
         self.model.observations()
     }
-    fn prior(&self, count: usize, seed: u64) -> Result<Option<Quantities>> {
+    fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.model.prior(count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {

@@ -21,6 +21,14 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A parameter or an observation of which no draws can be made.
+    #[error("`{name}` cannot be drawn: {why}")]
+    CannotDraw {
+        /// The parameter or observation.
+        name: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// A density that cannot be used where it stands.
     #[error("density: {why}")]
     Density {

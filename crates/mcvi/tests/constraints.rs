@@ -5,14 +5,14 @@ mod common;
 
 use common::{array, assert_close, check_derivatives, evaluate};
 use mcvi::model::Constraint;
-use mcvi_expr::{DType, Graph};
+use mcvi_expr::{DType, Expr, Graph};
 use serde_json::Value;
 
 const INF: f64 = f64::INFINITY;
 
 struct Case {
     name: String,
-    constraint: Constraint,
+    constraint: Constraint<'static>,
     u: Vec<f64>,
     k: usize,
     value: Vec<f64>,
@@ -27,11 +27,12 @@ fn cases() -> Vec<Case> {
         let constraint = match name {
             "real" => Constraint::Real,
             "positive" => Constraint::Positive,
-            "lower" => Constraint::Lower(-1.5),
-            "upper" => Constraint::Upper(2.25),
-            "interval" => Constraint::Interval(-1.0, 3.0),
-            "unit" => Constraint::Interval(0.0, 1.0),
+            "lower" => Constraint::lower(-1.5),
+            "upper" => Constraint::upper(2.25),
+            "interval" => Constraint::interval(-1.0, 3.0),
+            "unit" => Constraint::interval(0.0, 1.0),
             "ordered" => Constraint::Ordered,
+            "positive_ordered" => Constraint::PositiveOrdered,
             "simplex" => Constraint::Simplex,
             _ => Constraint::CorrelationCholesky,
         };
@@ -44,7 +45,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The value and the log Jacobian of two rows, the second of them the one given.
-fn constrain(constraint: Constraint, u: &[f64], k: usize) -> (Vec<f64>, f64) {
+fn constrain(constraint: Constraint<'static>, u: &[f64], k: usize) -> (Vec<f64>, f64) {
     let rows = array([2, u.len()], [vec![0.1; u.len()], u.to_vec()].concat());
     let out = evaluate(&[rows], |x| {
         let (value, log_jacobian) = constraint.constrain(x[0], k);
@@ -76,6 +77,11 @@ fn unconstrain_undoes_constrain() {
         let lost = match case.constraint {
             Constraint::Lower(_) | Constraint::Upper(_) | Constraint::Interval(..) | Constraint::Ordered => {
                 case.u.iter().fold(0.0, |a: f64, u| a.max(u.abs())).exp() * 1e-15
+            }
+            // Beside a larger number, too.
+            Constraint::PositiveOrdered => {
+                let spread = |a: f64, u: &f64| a.max(case.u.iter().fold(0.0, |b: f64, v| b.max(u - v)));
+                case.u.iter().fold(0.0, spread).exp() * 1e-15
             }
             _ => 0.0,
         };
@@ -121,18 +127,22 @@ fn derivatives_are_finite_far_out() {
 
 #[test]
 fn what_is_outside_has_no_free_numbers() {
-    let outside: &[(Constraint, &[f64])] = &[
+    let outside: &[(Constraint<'_>, &[f64])] = &[
         (Constraint::Real, &[f64::NAN]),
         (Constraint::Real, &[INF]),
         (Constraint::Positive, &[1.0, 0.0]),
         (Constraint::Positive, &[-1.0]),
-        (Constraint::Lower(2.0), &[1.0]),
-        (Constraint::Upper(2.0), &[3.0]),
-        (Constraint::Interval(0.0, 1.0), &[1.0]),
-        (Constraint::Interval(0.0, 1.0), &[-0.5]),
-        (Constraint::Interval(1.0, 0.0), &[0.5]),
+        (Constraint::lower(2.0), &[1.0]),
+        (Constraint::upper(2.0), &[3.0]),
+        (Constraint::interval(0.0, 1.0), &[1.0]),
+        (Constraint::interval(0.0, 1.0), &[-0.5]),
+        (Constraint::interval(1.0, 0.0), &[0.5]),
         (Constraint::Ordered, &[1.0, 1.0]),
         (Constraint::Ordered, &[1.0, 0.5, 2.0]),
+        (Constraint::PositiveOrdered, &[0.0, 1.0]),
+        (Constraint::PositiveOrdered, &[-1.0, 1.0]),
+        (Constraint::PositiveOrdered, &[1.0, 1.0]),
+        (Constraint::PositiveOrdered, &[2.0, 1.0]),
         (Constraint::Simplex, &[]),
         (Constraint::Simplex, &[0.5, 0.4]),
         (Constraint::Simplex, &[0.6, 0.6, -0.2]),
@@ -152,13 +162,13 @@ fn what_is_outside_has_no_free_numbers() {
 
 #[test]
 fn bounds_at_infinity_are_none() {
-    for constraint in [Constraint::Lower(-INF), Constraint::Upper(INF), Constraint::Interval(-INF, INF)] {
+    for constraint in [Constraint::lower(-INF), Constraint::upper(INF), Constraint::interval(-INF, INF)] {
         assert_eq!(constrain(constraint, &[0.3, -7.0], 2), (vec![0.3, -7.0], 0.0));
         assert_eq!(constraint.unconstrain(&[0.3, -7.0]), Some(vec![0.3, -7.0]));
     }
-    let (half, lower) = (Constraint::Interval(1.0, INF), Constraint::Lower(1.0));
+    let (half, lower) = (Constraint::interval(1.0, INF), Constraint::lower(1.0));
     assert_eq!(constrain(half, &[0.3], 1), constrain(lower, &[0.3], 1));
-    let (half, upper) = (Constraint::Interval(-INF, 1.0), Constraint::Upper(1.0));
+    let (half, upper) = (Constraint::interval(-INF, 1.0), Constraint::upper(1.0));
     assert_eq!(constrain(half, &[0.3], 1), constrain(upper, &[0.3], 1));
 }
 
@@ -178,8 +188,9 @@ fn another_number_of_free_numbers_is_an_error() {
     for constraint in [
         Constraint::Real,
         Constraint::Positive,
-        Constraint::Interval(0.0, 1.0),
+        Constraint::interval(0.0, 1.0),
         Constraint::Ordered,
+        Constraint::PositiveOrdered,
         Constraint::Simplex,
         Constraint::CorrelationCholesky,
     ] {
@@ -188,4 +199,93 @@ fn another_number_of_free_numbers_is_an_error() {
             assert!(value.error().is_some() && log_jacobian.error().is_some(), "{constraint:?} of {k}");
         }
     }
+}
+
+/// Constraints with bounds that are expressions, as numbers and as inputs.
+fn bounded<'g>(kind: &str, low: Expr<'g>, high: Expr<'g>) -> Constraint<'g> {
+    match kind {
+        "lower" => Constraint::lower(low),
+        "upper" => Constraint::upper(high),
+        "low" => Constraint::interval(low, 3.0),
+        "high" => Constraint::interval(-1.0, high),
+        "open" => Constraint::interval(low, INF),
+        _ => Constraint::interval(low, high),
+    }
+}
+
+const KINDS: [&str; 6] = ["lower", "upper", "low", "high", "open", "both"];
+
+#[test]
+fn bounds_that_are_expressions_are_those_of_their_values() {
+    let u = array([2, 3], vec![0.4, -2.1, 5.0, 1.3, -0.2, 0.0]);
+    // One bound for all, one for each row, for each element, for each of each.
+    for (low, high) in [
+        (array([1], vec![-1.0]), array([1], vec![3.0])),
+        (array([2, 1], vec![-1.0, 0.5]), array([2, 1], vec![3.0, 0.75])),
+        (array([3], vec![-1.0, 0.5, 2.0]), array([3], vec![3.0, 0.75, 2.5])),
+        (array([2, 3], vec![-1.0, 0.5, 2.0, 0.0, 1.0, -4.0]), array([2, 3], vec![2.0, 0.75, 9.0, 4.0, 8.0, -1.0])),
+    ] {
+        let at = |bound: &mcvi_expr::Array, i: usize, j: usize| {
+            let dims = bound.shape().dims();
+            let (row, column) = (if dims.len() == 2 { i } else { 0 }, if dims[dims.len() - 1] == 3 { j } else { 0 });
+            bound.to_f64()[row * dims[dims.len() - 1] + column]
+        };
+        for kind in KINDS {
+            let found = evaluate(&[u.clone(), low.clone(), high.clone()], |x| {
+                let (value, log_jacobian) = bounded(kind, x[1], x[2]).constrain(x[0], 3);
+                vec![value, log_jacobian]
+            });
+            for i in 0..2 {
+                let mut total = 0.0;
+                for j in 0..3 {
+                    let (low, high) = (at(&low, i, j), at(&high, i, j));
+                    let numbers = match kind {
+                        "lower" | "open" => Constraint::lower(low),
+                        "upper" => Constraint::upper(high),
+                        "low" => Constraint::interval(low, 3.0),
+                        "high" => Constraint::interval(-1.0, high),
+                        _ => Constraint::interval(low, high),
+                    };
+                    let (value, log_jacobian) = constrain(numbers, &[u.to_f64()[3 * i + j]], 1);
+                    assert_close(&[found[0].to_f64()[3 * i + j]], &value, 1e-15);
+                    total += log_jacobian;
+                }
+                let log_jacobian = found[1].to_f64()[i];
+                // An interval that ends before it begins has no values.
+                let same = log_jacobian == total || log_jacobian.is_nan() && total.is_nan();
+                assert!(same || (log_jacobian - total).abs() < 1e-13, "{kind}: {log_jacobian}, not {total}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_jacobian_of_expression_bounds_is_the_slope_and_all_derivatives_are_finite_differences() {
+    let inputs = [array([1, 1], vec![0.7]), array([1, 1], vec![-1.2]), array([1, 1], vec![1.9])];
+    for kind in KINDS {
+        for part in 0..2 {
+            let checked = check_derivatives(&inputs, |x| {
+                let (value, log_jacobian) = bounded(kind, x[1], x[2]).constrain(x[0], 1);
+                [value, log_jacobian][part]
+            });
+            checked.unwrap_or_else(|e| panic!("{kind}, part {part}: {e}"));
+        }
+        let out = evaluate(&inputs, |x| {
+            let (value, log_jacobian) = bounded(kind, x[1], x[2]).constrain(x[0], 1);
+            vec![mcvi_expr::grad(value.sum_all(), &[x[0]]).unwrap()[0].abs().ln(), log_jacobian]
+        });
+        assert_close(&out[0].to_f64(), &out[1].to_f64(), 1e-14);
+    }
+}
+
+#[test]
+fn bounds_of_another_width_are_errors() {
+    let graph = Graph::new();
+    let (u, wide) = (graph.input("u", DType::F64, [4, 1]), graph.input("wide", DType::F64, [3]));
+    for kind in KINDS {
+        let (value, _) = bounded(kind, wide, wide).constrain(u, 1);
+        assert!(value.error().is_some(), "{kind}");
+    }
+    let unknown = Constraint::lower(wide);
+    assert_eq!(unknown.unconstrain(&[1.0]), None, "the bound's value is not known");
 }

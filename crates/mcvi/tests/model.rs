@@ -5,9 +5,9 @@ use mcvi::diagnostics::mean;
 use mcvi::diagnostics::{Weights, summarise};
 use mcvi::infer::{ChainChoice, Request, VerdictKind, infer};
 use mcvi::model::{
-    Builder, Constraint, Model, Quantity, bernoulli_logit, categorical_logit, dirichlet, exponential, gamma,
-    half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal, poisson_log,
-    uniform,
+    Builder, Constraint, Model, Quantity, bernoulli_logit, beta, categorical_logit, dirichlet, exponential, flat,
+    gamma, half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal,
+    poisson_log, uniform,
 };
 use mcvi::{Approximation, Chain, Choices, Initialisation, Target, log_density};
 use mcvi_expr::External;
@@ -24,8 +24,8 @@ fn everything() -> Model {
         let mu = m.real("mu", normal(0.5, 2.0));
         let tau = m.positive("tau", half_cauchy(1.5));
         let rho = m.interval("rho", -1.0, 3.0, uniform(-1.0, 3.0));
-        m.parameter("low", Constraint::Lower(2.0), 2, normal(4.0, 1.0));
-        m.parameter("high", Constraint::Upper(-1.0), 1, normal(-2.0, 1.0));
+        m.parameter("low", Constraint::lower(2.0), 2, normal(4.0, 1.0));
+        m.parameter("high", Constraint::upper(-1.0), 1, normal(-2.0, 1.0));
         let cut = m.ordered("cut", 3, normal(0.0, 2.0));
         let share = m.simplex("share", 3, dirichlet(2.0));
         let factor = m.correlation_cholesky("L", 3, lkj_cholesky(2.0));
@@ -311,7 +311,7 @@ fn hierarchical_priors_are_drawn_from_the_top_down() {
         let theta = m.reals("theta", 2, normal(mu, tau));
         m.observe("y", &[0.0, 0.0, 0.0], normal(theta.slice(1, 0..1), 1.5));
     });
-    let drawn = model.expect("a model").prior(20_000, 7).expect("draws").expect("proper priors");
+    let drawn = model.expect("a model").prior(20_000, 7).expect("draws");
     let of = |name: &str, i: usize| find(&drawn.parameters, name).column(i);
     assert_moments("mu", &of("mu", 0), 1.0, 4.0);
     assert_moments("tau", &of("tau", 0), 1.5, 0.75);
@@ -329,7 +329,7 @@ fn hierarchical_priors_are_drawn_from_the_top_down() {
 
 #[test]
 fn prior_draws_satisfy_the_constraints() {
-    let drawn = everything().prior(4000, 3).expect("draws").expect("proper priors");
+    let drawn = everything().prior(4000, 3).expect("draws");
     let of = |name| &find(&drawn.parameters, name).values;
     assert!(of("tau").iter().all(|x| *x > 0.0) && of("rho").iter().all(|x| (-1.0..=3.0).contains(x)));
     assert!(of("low").iter().all(|x| *x > 2.0), "a normal prior is cut off at the bound");
@@ -344,8 +344,25 @@ fn prior_draws_satisfy_the_constraints() {
     let half = Model::new(|m| {
         m.positive("s", normal(0.0, 1.0));
     });
-    let half = half.expect("a model").prior(20_000, 1).expect("draws").expect("proper priors");
+    let half = half.expect("a model").prior(20_000, 1).expect("draws");
     assert_moments("s", &half.parameters[0].values, (2.0 / PI).sqrt(), 1.0 - 2.0 / PI);
+}
+
+#[test]
+fn a_prior_is_not_normalised_within_the_bounds_of_its_parameter() {
+    let cut = Model::new(|m| {
+        m.positive("s", normal(0.0, 1.7));
+    });
+    let half = Model::new(|m| {
+        m.positive("s", half_normal(1.7));
+    });
+    let (cut, half) = (cut.expect("a model"), half.expect("a model"));
+    let step = 1e-2;
+    let z: Vec<Vec<f64>> = (-4000..1000).map(|i| vec![f64::from(i) * step]).collect();
+    let (cut, half) = (log_density(&cut, &z).expect("values"), log_density(&half, &z).expect("values"));
+    assert!(cut.iter().zip(&half).all(|(c, h)| (h - c - 2f64.ln()).abs() <= 1e-12 * c.abs().max(1.0)), "ln 2 at each");
+    let evidence = |log: &[f64]| log.iter().map(|l| l.exp()).sum::<f64>() * step;
+    assert!((evidence(&cut) - 0.5).abs() < 1e-12 && (evidence(&half) - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -358,7 +375,7 @@ fn priors_of_vectors_are_drawn_whatever_the_number_of_draws() {
     });
     let model = model.expect("a model");
     for draws in [1, 2, 3, 20_000] {
-        let drawn = model.prior(draws, 2).expect("draws").expect("proper priors");
+        let drawn = model.prior(draws, 2).expect("draws");
         let (slopes, x) = (find(&drawn.parameters, "slopes"), find(&drawn.predictive, "x"));
         assert_eq!((slopes.values.len(), x.values.len()), (2 * draws, 6 * draws), "{draws} draws");
         assert!(x.values.iter().all(|x| x.is_finite()));
@@ -383,7 +400,106 @@ fn improper_priors_have_no_draws() {
         let b = m.flat("b", 2);
         m.observe("y", &[1.0, 2.0], normal(b, 1.0));
     });
-    assert_eq!(flat.expect("a model").prior(100, 1).expect("no mistake"), None);
+    let error = flat.expect("a model").prior(100, 1).expect_err("an improper prior");
+    assert!(matches!(&error, mcvi::Error::CannotDraw { name, .. } if name == "b"), "{error}");
+    assert!(error.to_string().contains("`b` cannot be drawn: its prior is flat"), "{error}");
+    let outside = Model::new(|m| {
+        m.parameter("far", Constraint::lower(100.0), 1, normal(0.0, 1.0));
+    });
+    let error = outside.expect("a model").prior(10, 1).expect_err("no draw lies there").to_string();
+    assert!(error.contains("`far` cannot be drawn: next to nothing of its prior, normal(0, 1)"), "{error}");
+}
+
+#[test]
+fn a_flat_prior_adds_the_jacobian_and_nothing_else() {
+    let model = Model::new(|m| {
+        m.real("a", flat());
+        m.reals("b", 2, flat());
+        m.positive("tau", flat());
+        m.interval("p", -1.0, 3.0, flat());
+        m.ordered("cut", 2, flat());
+        m.simplex("share", 2, flat());
+        m.correlation_cholesky("L", 2, flat());
+        m.flat("c", 1);
+    });
+    let (model, z) = (model.expect("a model"), [0.3f64, -4.0, 2.0, 0.7, -0.4, 1.2, 0.9, 0.2, -0.6, 5.0]);
+    let found = log_density(&model, &[z.to_vec()]).expect("values")[0];
+    let (p, q) = (sigmoid(z[4]), sigmoid(z[7]));
+    let expected = z[3] + (4.0 * p * (1.0 - p)).ln() + z[6] + (q * (1.0 - q)).ln() + (1.0 - z[8].tanh().powi(2)).ln();
+    assert!((found - expected).abs() < 1e-13, "{found}, not {expected}");
+}
+
+#[test]
+fn a_flat_prior_gives_the_posterior_of_the_likelihood_alone() {
+    // y ~ N(0, σ²) with σ flat: σ² given y is inverse gamma, (n − 1)/2 and Σy²/2.
+    let y = [1.2, -0.7, 2.1, 0.3, -1.5, 0.9, -0.2, 1.8, -2.4, 0.6, 1.1, -0.8];
+    let model = Model::new(move |m| {
+        let sigma = m.positive("sigma", flat());
+        m.observe("y", &y, normal(0.0, sigma));
+    });
+    let model = model.expect("a model");
+    let squares: f64 = y.iter().map(|y| y * y).sum();
+    let (n, step) = (y.len() as f64, 1e-3);
+    let grid: Vec<f64> = (-3000..4000).map(|i| f64::from(i) * step).collect();
+    let z: Vec<Vec<f64>> = grid.iter().map(|u| vec![*u]).collect();
+    let log_evidence = log_density(&model, &z).expect("values").iter().map(|l| l.exp()).sum::<f64>().ln() + step.ln();
+    // ∫ (2π)^(−n/2) σ^(−n) exp(−S/2σ²) dσ = (2π)^(−n/2) ½ Γ((n − 1)/2) (S/2)^(−(n − 1)/2), and Γ(11/2) = 945 √π/32
+    let half = (n - 1.0) / 2.0;
+    let gamma = (945.0 * PI.sqrt() / 32.0f64).ln();
+    let expected = -0.5 * n * TAU.ln() + 0.5f64.ln() + gamma - half * (squares / 2.0).ln();
+    assert!((log_evidence - expected).abs() < 1e-9, "{log_evidence}, not {expected}");
+}
+
+type Declare = Box<dyn for<'g> Fn(&Builder<'g>) -> mcvi_expr::Expr<'g> + Send + Sync>;
+
+#[test]
+fn priors_that_cannot_be_used_are_named() {
+    let infinite = |m: &Builder<'_>| {
+        m.positive("tau", uniform(0.0, f64::INFINITY));
+    };
+    says("an infinite uniform", infinite, &["the prior of `tau`", "finite bounds", "`flat()`"]);
+    for (low, high) in [(1.0, 0.0), (2.0, 2.0), (f64::NAN, 1.0)] {
+        let reversed = move |m: &Builder<'_>| {
+            m.real("a", uniform(low, high));
+        };
+        says("bounds the wrong way round", reversed, &["the prior of `a`", "the lower one first"]);
+    }
+    let negative = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, -1.0));
+    };
+    says("a negative scale", negative, &["the prior of `a`", "normal(0, -1)", "outside their domain"]);
+    let cases: Vec<(&str, Declare, &str)> = vec![
+        ("a half-normal real", Box::new(|m| m.real("a", half_normal(1.0))), "`m.positive`"),
+        ("a gamma that rises", Box::new(|m| m.ordered("a", 3, gamma(1.0, 1.0))), "`m.positive_ordered`"),
+        ("a uniform that is cut off", Box::new(|m| m.positive("a", uniform(0.0, 5.0))), "between 0 and 5"),
+        ("a beta above one", Box::new(|m| m.interval("a", 0.0, 2.0, beta(1.0, 1.0))), "between 0 and 1"),
+        ("a discrete prior", Box::new(|m| m.positive("a", poisson_log(0.0))), "continuous"),
+        ("positive probabilities", Box::new(|m| m.positives("a", 3, dirichlet(1.0))), "`m.simplex`"),
+        ("a matrix for a vector", Box::new(|m| m.reals("a", 3, lkj_cholesky(1.0))), "`m.correlation_cholesky`"),
+    ];
+    for (what, define, remedy) in cases {
+        let define = move |m: &Builder<'_>| {
+            define(m);
+        };
+        says(what, define, &["the prior of `a`", remedy]);
+    }
+    let fitting = Model::new(|m| {
+        m.interval("a", 0.0, 1.0, gamma(1.0, 1.0));
+        m.interval("b", 0.1, 0.9, beta(1.0, 1.0));
+        m.parameter("c", Constraint::lower(2.0), 1, half_normal(1.0));
+        m.simplex("d", 3, beta(1.0, 1.0));
+    });
+    assert!(fitting.is_ok(), "a prior may reach further than its parameter");
+    let flat_data = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, 1.0));
+        m.observe("y", &[1.0], flat());
+    };
+    says("a flat observation", flat_data, &["`y`", "proper"]);
+    let negative = |m: &Builder<'_>| {
+        m.real("a", normal(0.0, 1.0));
+        m.observe("y", &[1.0], normal(0.0, 0.0));
+    };
+    says("an observation without spread", negative, &["`y`", "outside their domain"]);
 }
 
 fn approximation(model: Model, center: f64, sd: f64) -> Approximation {
@@ -461,45 +577,156 @@ fn constants_may_be_added_whatever_the_number_of_rows() {
     }
 }
 
-fn says(what: &str, define: impl for<'g> Fn(&mut Builder<'g>) + Send + Sync + 'static, says: &[&str]) {
+#[test]
+fn one_call_may_stand_inside_another() {
+    let y = [0.5, -1.0, 2.0];
+    let model = Model::new(move |m| {
+        let b = m.reals("b", 2, normal(0.0, 1.0));
+        let s = m.positive("s", half_normal(1.0));
+        m.observe("y", &y, normal(b.matmul(m.matrix(3, &[1.0, 2.0, 3.0, -1.0, 0.0, 1.0])), s));
+        m.observe("z", &y, normal(m.generated("shifted", b.slice(1, 0..1) + 1.0) * m.data(&y), 1.0));
+        m.generated("first", m.real("c", normal(0.0, 1.0)) + b.take(1, m.index(&[0])));
+    });
+    let (b, s) = ([0.3, -0.2], 0.4f64.exp());
+    let quantities = model.expect("a model").quantities(&[vec![b[0], b[1], 0.4, 1.0]], 1).expect("quantities");
+    let expected = (0..3).map(|i| {
+        let mean = b[0] * (i + 1) as f64 + b[1] * (i as f64 - 1.0);
+        log_normal_density(y[i], mean, s)
+    });
+    let found = &quantities.log_likelihood[0].values;
+    assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
+    assert_eq!(find(&quantities.generated, "first").values, [1.3]);
+}
+
+#[test]
+fn positive_numbers_in_order_are_order_statistics() {
+    let model = Model::new(|m| {
+        m.positive_ordered("wait", 3, exponential(2.0));
+        m.positive_ordered("one", 1, exponential(1.0));
+    });
+    let model = model.expect("a model");
+    assert_eq!(model.names(), ["wait[1]", "wait[2]", "wait[3]", "one[1]"]);
+    let z = [0.3f64, -0.4, 0.9, -1.0];
+    let wait = [z[0].exp(), z[0].exp() + z[1].exp(), z[0].exp() + z[1].exp() + z[2].exp()];
+    let expected = 3.0 * 2f64.ln() - 2.0 * wait.iter().sum::<f64>() - z[3].exp() + z.iter().sum::<f64>();
+    let found = log_density(&model, &[z.to_vec()]).expect("values")[0];
+    assert!((found - expected).abs() < 1e-13, "{found}, not {expected}");
+    // The least of three has mean 1/6, the steps to the others 1/4 and 1/2.
+    let drawn = model.prior(20_000, 3).expect("draws");
+    let wait = find(&drawn.parameters, "wait");
+    assert!(wait.values.chunks(3).all(|w| 0.0 < w[0] && w[0] < w[1] && w[1] < w[2]));
+    assert_moments("wait[1]", &wait.column(0), 1.0 / 6.0, 1.0 / 36.0);
+    assert_moments("wait[3]", &wait.column(2), 11.0 / 12.0, 1.0 / 36.0 + 1.0 / 16.0 + 0.25);
+}
+
+#[test]
+fn bounds_may_be_parameters_and_data() {
+    let model = Model::new(|m| {
+        let x = m.interval("x", 0.0, 1.0, uniform(0.0, 1.0));
+        let y = m.interval("y", 0.0, x, uniform(0.0, x));
+        m.upper("z", y, normal(y, 1.0));
+        let seen = m.data(&[1.0, 2.5]);
+        m.parameter("t", Constraint::lower(seen), 2, normal(2.0, x + 1.0));
+        m.generated("gap", x - y);
+    });
+    let model = model.expect("a model");
+    for u in [[0.3, -0.8, 0.2, 1.1, -0.4], [-2.0, 3.0, -1.0, 0.0, 2.0]] {
+        let (p, q) = (sigmoid(u[0]), sigmoid(u[1]));
+        let (x, y) = (p, p * q);
+        let z = y - f64::exp(u[2]);
+        let t = [1.0 + f64::exp(u[3]), 2.5 + f64::exp(u[4])];
+        let expected = (p * (1.0 - p)).ln() - x.ln()
+            + (x * q * (1.0 - q)).ln()
+            + log_normal_density(z, y, 1.0)
+            + u[2]
+            + log_normal_density(t[0], 2.0, x + 1.0)
+            + log_normal_density(t[1], 2.0, x + 1.0)
+            + u[3]
+            + u[4];
+        let quantities = model.quantities(&vec![u.to_vec(); 2], 1).expect("quantities");
+        for rows in 1..4 {
+            let found = log_density(&model, &vec![u.to_vec(); rows]).expect("values");
+            assert!((found[0] - expected).abs() < 1e-12 * expected.abs().max(1.0), "{found:?}, not {expected}");
+        }
+        let found: Vec<f64> = quantities.parameters.iter().flat_map(|q| q.values[..q.size()].to_vec()).collect();
+        assert!(found.iter().zip([x, y, z, t[0], t[1]]).all(|(f, e)| (f - e).abs() < 1e-14), "{found:?}");
+    }
+    // Prior draws stay within bounds that differ from draw to draw.
+    let drawn = model.prior(20_000, 3).expect("draws");
+    let of = |name: &str| &find(&drawn.parameters, name).values;
+    assert!(of("y").iter().zip(of("x")).all(|(y, x)| (0.0..=*x).contains(y)));
+    assert!(of("z").iter().zip(of("y")).all(|(z, y)| z < y));
+    assert!(of("t").chunks(2).all(|t| t[0] > 1.0 && t[1] > 2.5));
+    // E y = E x/2, E y² = E x²/3
+    assert_moments("y", of("y"), 0.25, 1.0 / 9.0 - 1.0 / 16.0);
+}
+
+#[test]
+fn a_density_on_bounds_that_are_parameters_integrates_to_one() {
+    let model = Model::new(|m| {
+        let x = m.interval("x", 0.0, 1.0, uniform(0.0, 1.0));
+        m.interval("y", x * 0.5, x + 1.0, uniform(x * 0.5, x + 1.0));
+    });
+    let model = model.expect("a model");
+    let step = 0.1;
+    let grid: Vec<f64> = (-400..=400).map(|i| f64::from(i) * step).collect();
+    let z: Vec<Vec<f64>> = grid.iter().flat_map(|a| grid.iter().map(|b| vec![*a, *b])).collect();
+    let total: f64 = log_density(&model, &z).expect("values").iter().map(|l| l.exp()).sum::<f64>() * step * step;
+    assert!((total - 1.0).abs() < 1e-10, "{total}");
+}
+
+#[test]
+fn bounds_that_do_not_fit_are_named() {
+    let wide = |m: &Builder<'_>| {
+        let seen = m.data(&[1.0, 2.5]);
+        m.lower("t", seen, flat());
+    };
+    says("two bounds for one number", wide, &["`t`: its bounds do not fit", "[2, 2]"]);
+    let nan = |m: &Builder<'_>| {
+        m.upper("t", f64::NAN, flat());
+    };
+    says("a bound that is no number", nan, &["`t` can have no value", "NaN"]);
+}
+
+fn says(what: &str, define: impl for<'g> Fn(&Builder<'g>) + Send + Sync + 'static, says: &[&str]) {
     let error = Model::new(define).map(|m| m.names()).expect_err(what).to_string();
     assert!(says.iter().all(|s| error.contains(s)), "{what} said: {error}");
 }
 
 #[test]
 fn mistakes_in_names_and_sizes_are_named() {
-    let twice = |m: &mut Builder<'_>| {
+    let twice = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         m.positive("a", exponential(1.0));
     };
     says("a name used twice", twice, &["`a` is used twice"]);
-    let also_observed = |m: &mut Builder<'_>| {
+    let also_observed = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("a", &[1.0], normal(a, 1.0));
     };
     says("a parameter's name for data", also_observed, &["`a` is used twice"]);
-    let also_generated = |m: &mut Builder<'_>| {
+    let also_generated = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.generated("a", a * 2.0);
     };
     says("a parameter's name for a generated quantity", also_generated, &["`a` is used twice"]);
     for name in ["", "a[1]", "a,b", "a/b", "../a"] {
-        let bad = move |m: &mut Builder<'_>| {
+        let bad = move |m: &Builder<'_>| {
             m.real(name, normal(0.0, 1.0));
         };
         says("a bad name", bad, &[&format!("`{name}` is no name"), "letters"]);
     }
-    let none = |m: &mut Builder<'_>| {
+    let none = |m: &Builder<'_>| {
         m.reals("a", 0, normal(0.0, 1.0));
     };
     says("no elements", none, &["`a` has no elements"]);
-    says("no parameters", |_: &mut Builder<'_>| {}, &["no parameter"]);
-    let fixed = |m: &mut Builder<'_>| {
+    says("no parameters", |_: &Builder<'_>| {}, &["no parameter"]);
+    let fixed = |m: &Builder<'_>| {
         m.simplex("p", 1, dirichlet(1.0));
     };
     says("nothing that varies", fixed, &["no parameter that can vary"]);
     for (low, high) in [(1.0, 0.0), (2.0, 2.0), (f64::NAN, 1.0)] {
-        let empty = move |m: &mut Builder<'_>| {
+        let empty = move |m: &Builder<'_>| {
             m.interval("p", low, high, uniform(0.0, 1.0));
         };
         says("an interval without numbers", empty, &["`p`", "between"]);
@@ -508,52 +735,52 @@ fn mistakes_in_names_and_sizes_are_named() {
 
 #[test]
 fn mistakes_in_data_are_named() {
-    let nan = |m: &mut Builder<'_>| {
+    let nan = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("y", &[1.0, f64::NAN, 2.0], normal(a, 1.0));
     };
     says("missing data", nan, &["`y` is not a number at position 2", "leave missing observations out"]);
-    let lengths = |m: &mut Builder<'_>| {
+    let lengths = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         let x = m.data(&[1.0, 2.0, 3.0]);
         m.observe("y", &[1.0, 2.0], normal(a * x, 1.0));
     };
     says("data of another length than what predicts them", lengths, &["[2]", "3]"]);
-    let ragged = |m: &mut Builder<'_>| {
+    let ragged = |m: &Builder<'_>| {
         let a = m.reals("a", 3, normal(0.0, 1.0));
         m.observe_rows("y", 3, &[1.0; 7], multinomial_logit(a.expand(1)));
     };
     says("rows that do not come out even", ragged, &["`y`, in rows of 3"]);
-    let matrix = |m: &mut Builder<'_>| {
+    let matrix = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         m.matrix(2, &[1.0, 2.0, 3.0]);
     };
     says("a ragged matrix", matrix, &["a matrix of 2 columns"]);
     for columns in [0, 4] {
-        let matrix = move |m: &mut Builder<'_>| {
+        let matrix = move |m: &Builder<'_>| {
             m.real("a", normal(0.0, 1.0));
             m.matrix(columns, &[1.0, 2.0, 3.0]);
         };
         says("a matrix of no rows or columns", matrix, &[&format!("a matrix of {columns} columns")]);
     }
-    let shapes = |m: &mut Builder<'_>| {
+    let shapes = |m: &Builder<'_>| {
         let (a, b) = (m.reals("a", 3, normal(0.0, 1.0)), m.reals("b", 4, normal(0.0, 1.0)));
         m.generated("c", a + b);
     };
     says("vectors of different lengths", shapes, &["`c`", "3]", "4]"]);
     // With two rows, in which a model is checked, neither would stand out.
-    let rowless = |m: &mut Builder<'_>| {
+    let rowless = |m: &Builder<'_>| {
         let a = m.reals("a", 2, normal(0.0, 1.0));
         m.observe("y", &[1.0, 2.0], normal(a.at(1, 0), 1.0));
     };
     says("one number a row for each observation", rowless, &["[2]"]);
-    let constant = |m: &mut Builder<'_>| {
+    let constant = |m: &Builder<'_>| {
         m.real("a", normal(0.0, 1.0));
         let c = m.data(&[1.0, 2.0]);
         m.generated("c", c);
     };
     says("a constant as a generated quantity", constant, &["`c`", "draw"]);
-    let empty = |m: &mut Builder<'_>| {
+    let empty = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         m.observe("y", &[], normal(a, 1.0));
     };
@@ -561,16 +788,92 @@ fn mistakes_in_data_are_named() {
 }
 
 #[test]
+fn what_does_not_fit_its_distribution_is_named() {
+    type Observe = Box<dyn for<'g> Fn(&Builder<'g>) -> mcvi_expr::Expr<'g> + Send + Sync>;
+    let cases: Vec<(&str, Observe, &str)> = vec![
+        (
+            "logits of another length",
+            Box::new(|m| {
+                let a = m.reals("a", 2, normal(0.0, 1.0));
+                m.observe_rows("y", 3, &[1.0; 6], multinomial_logit(a.expand(1)))
+            }),
+            "multinomial_logit([2, 1, 2])",
+        ),
+        (
+            "a mean of another length",
+            Box::new(|m| {
+                let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+                m.observe_rows("y", 2, &[1.0; 6], multivariate_normal_cholesky(m.data(&[0.0; 3]), factor.expand(1)))
+            }),
+            "multivariate_normal_cholesky([3], [2, 1, 3, 3])",
+        ),
+        (
+            "a factor of another size",
+            Box::new(|m| {
+                let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+                m.observe_rows("y", 2, &[1.0; 6], multivariate_normal_cholesky(0.0, factor.expand(1)))
+            }),
+            "multivariate_normal_cholesky(0, [2, 1, 3, 3])",
+        ),
+        (
+            "concentrations without an axis for observations",
+            Box::new(|m| {
+                let a = m.positives("a", 3, half_normal(1.0));
+                m.observe_rows("y", 3, &[0.2, 0.3, 0.5, 0.1, 0.8, 0.1, 0.3, 0.3, 0.4, 0.2, 0.2, 0.6], dirichlet(a))
+            }),
+            "dirichlet([2, 3])",
+        ),
+        (
+            "a category for each row only",
+            Box::new(|m| {
+                let a = m.reals("a", 3, normal(0.0, 1.0));
+                m.observe("y", &[0.0, 2.0, 1.0, 1.0], categorical_logit(a))
+            }),
+            "categorical_logit([2, 3])",
+        ),
+        (
+            "a prediction that went wrong before",
+            Box::new(|m| {
+                let a = m.reals("a", 3, normal(0.0, 1.0));
+                m.observe("y", &[0.0, 2.0], normal(a.matmul(m.matrix(2, &[1.0; 4])), 1.0))
+            }),
+            "matmul",
+        ),
+    ];
+    for (what, observe, distribution) in cases {
+        let define = move |m: &Builder<'_>| {
+            observe(m);
+        };
+        says(what, define, &["`y`", "does not fit its distribution", distribution]);
+    }
+    let vectors = |m: &Builder<'_>| {
+        let a = m.real("a", normal(0.0, 1.0));
+        m.observe_rows("y", 2, &[0.2, 0.3, 0.5, 0.1], normal(a, 1.0));
+    };
+    says("vectors for a distribution of numbers", vectors, &["`y`, [2, 2]", "single numbers", "`m.observe`"]);
+    let numbers = |m: &Builder<'_>| {
+        let a = m.reals("a", 2, normal(0.0, 1.0));
+        m.observe("y", &[2.0, 3.0], multinomial_logit(a));
+    };
+    says("numbers for a distribution of vectors", numbers, &["`y`, [2]", "vectors", "`m.observe_rows`"]);
+    let prior = |m: &Builder<'_>| {
+        let factor = m.correlation_cholesky("L", 3, lkj_cholesky(1.0));
+        m.reals("a", 2, multivariate_normal_cholesky(0.0, factor));
+    };
+    says("a prior of another size", prior, &["`a`, [2, 2], does not fit its prior", "[2, 3, 3]"]);
+}
+
+#[test]
 fn mistakes_in_minibatches_are_named() {
     for size in [0, 6] {
-        let batch = move |m: &mut Builder<'_>| {
+        let batch = move |m: &Builder<'_>| {
             let a = m.real("a", normal(0.0, 1.0));
             let batch = m.minibatch(5, size);
             m.observe_some("y", &batch, &[0.0; 5], normal(a, 1.0));
         };
         says("an impossible minibatch", batch, &[&format!("a minibatch of {size} out of 5")]);
     }
-    let other = |m: &mut Builder<'_>| {
+    let other = |m: &Builder<'_>| {
         let a = m.real("a", normal(0.0, 1.0));
         let batch = m.minibatch(5, 2);
         m.observe_some("y", &batch, &[0.0; 4], normal(a, 1.0));

@@ -63,8 +63,11 @@ pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
         });
         groups.push(group("observed_data", observed.collect()));
     }
-    if let Some(prior) = model.prior(PRIOR, seed)? {
-        groups.push(group("prior", all(&prior.parameters, None)));
+    match model.prior(PRIOR, seed) {
+        Ok(prior) => groups.push(group("prior", all(&prior.parameters, None))),
+        // A flat prior has no draws.
+        Err(mcvi::Error::CannotDraw { .. }) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(groups)
 }

@@ -53,9 +53,14 @@ pub fn run(options: &Options) -> Result<()> {
     let model = catalogue::open(&options.model, options.data.as_deref(), options.target.as_deref())?;
     let name = model.about().name;
     let count = usize::from(options.simulations);
-    let prior = model.prior(count, options.seed)?.filter(|p| !p.predictive.is_empty()).ok_or_else(|| {
-        Mistake(format!("{name} has an improper prior or no observations: it cannot be simulated from"))
-    })?;
+    let cannot = |why: &dyn std::fmt::Display| Mistake(format!("{name} cannot be simulated from: {why}"));
+    let prior = match model.prior(count, options.seed) {
+        Err(error @ mcvi::Error::CannotDraw { .. }) => return Err(cannot(&error).into()),
+        other => other?,
+    };
+    if prior.predictive.is_empty() {
+        return Err(cannot(&"it has no observations").into());
+    }
     let numbers: Vec<usize> = (0..count).collect();
     let bar = progress::bar(count, "Calibrating");
     let threads = crate::output::threads_or_all(options.threads);

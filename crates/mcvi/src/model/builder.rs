@@ -1,8 +1,9 @@
-//! What a model is written with: parameters, observations, generated quantities.
+//! What a model is written with: data, parameters, generated quantities.
 
-use super::{Constraint, Distribution, Family};
-use crate::scope::{Choices, Scope};
+use super::{Constraint, Distribution, Value, flat};
+use crate::scope::Scope;
 use mcvi_expr::{Array, DType, Expr, Graph};
+use std::cell::{Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ pub(super) enum Source<'g> {
 /// A parameter that was declared.
 pub(super) struct Declared<'g> {
     pub name: String,
-    pub constraint: Constraint,
+    pub constraint: Constraint<'g>,
     /// Elements of a vector, or rows of a matrix.
     pub size: usize,
     pub value: Expr<'g>,
@@ -36,40 +37,34 @@ pub(super) struct Observed<'g> {
     pub log_likelihood: Expr<'g>,
 }
 
+/// What has been written so far.
+pub(super) struct Written<'g> {
+    pub log_density: Expr<'g>,
+    pub declared: Vec<Declared<'g>>,
+    pub observed: Vec<Observed<'g>>,
+    pub generated: Vec<(String, Expr<'g>)>,
+    pub mistake: Option<String>,
+    pub subsampled: bool,
+    /// The first extent of everything added to the log density.
+    pub added: Vec<Option<usize>>,
+    /// Free numbers that belong to parameters declared already.
+    next: usize,
+}
+
 /// A model under construction. Every quantity has a row for each posterior draw: scalars are `[rows, 1]`, vectors
 /// `[rows, k]`, matrices `[rows, k, k]`; data `[n]` broadcasts against them.
+///
+/// All methods take `&self`, so that one call can stand inside another:
+/// `m.observe("y", &y, normal(b.matmul(m.matrix(…)), s))`.
 pub struct Builder<'g> {
-    scope: Scope<'g>,
+    pub(super) scope: Scope<'g>,
     source: Source<'g>,
-    next: usize,
-    pub(super) log_density: Expr<'g>,
-    pub(super) declared: Vec<Declared<'g>>,
-    pub(super) observed: Vec<Observed<'g>>,
-    pub(super) generated: Vec<(String, Expr<'g>)>,
-    pub(super) mistake: Option<String>,
-    pub(super) subsampled: bool,
+    pub(super) rows: usize,
     /// Other values for observations, by name.
-    replaced: Rc<BTreeMap<String, Vec<f64>>>,
-    rows: usize,
-    /// The first extent of everything added to the log density.
-    pub(super) added: Vec<Option<usize>>,
+    pub(super) replaced: Rc<BTreeMap<String, Vec<f64>>>,
     /// Of what is added, in order: what has no rows, whatever its first extent.
     rowless: Vec<bool>,
-}
-
-/// Some of the observations, drawn anew for each gradient; see [`Builder::minibatch`].
-pub struct Minibatch<'g> {
-    /// Of how many.
-    n: usize,
-    index: Option<Expr<'g>>,
-    scale: f64,
-}
-
-impl<'g> Minibatch<'g> {
-    /// The drawn elements of data `[n, …]`.
-    pub fn of(&self, data: Expr<'g>) -> Expr<'g> {
-        self.index.map_or(data, |index| data.take(0, index))
-    }
+    written: RefCell<Written<'g>>,
 }
 
 impl<'g> Builder<'g> {
@@ -80,26 +75,36 @@ impl<'g> Builder<'g> {
         replaced: Rc<BTreeMap<String, Vec<f64>>>,
     ) -> Self {
         let log_density = scope.graph().full(scope.dtype(), [rows], 0.0);
-        Builder {
-            scope,
-            source,
-            next: 0,
+        let written = Written {
             log_density,
             declared: vec![],
             observed: vec![],
             generated: vec![],
             mistake: None,
             subsampled: false,
-            replaced,
-            rows,
             added: vec![],
-            rowless: vec![],
-        }
+            next: 0,
+        };
+        Builder { scope, source, rows, replaced, rowless: vec![], written: RefCell::new(written) }
     }
 
     /// The same, knowing what of all that is added has no rows: as many data as rows look alike.
     pub(super) fn knowing(self, rowless: &[bool]) -> Self {
         Builder { rowless: rowless.to_vec(), ..self }
+    }
+
+    /// What was written, once it is all there.
+    pub(super) fn finish(self) -> Written<'g> {
+        self.written.into_inner()
+    }
+
+    /// What has been written so far. Nothing of the user's runs while it is borrowed.
+    fn written(&self) -> Ref<'_, Written<'g>> {
+        self.written.borrow()
+    }
+
+    pub(super) fn write(&self) -> RefMut<'_, Written<'g>> {
+        self.written.borrow_mut()
     }
 
     /// The graph expressions are built in.
@@ -113,7 +118,7 @@ impl<'g> Builder<'g> {
     }
 
     /// A constant matrix, row by row: `[rows, columns]`.
-    pub fn matrix(&mut self, columns: usize, values: &[f64]) -> Expr<'g> {
+    pub fn matrix(&self, columns: usize, values: &[f64]) -> Expr<'g> {
         let rows = values.len().checked_div(columns).unwrap_or(0);
         match Array::new([rows, columns], values.to_vec()) {
             Ok(array) => self.graph().literal(array.cast(self.scope.dtype())),
@@ -125,7 +130,7 @@ impl<'g> Builder<'g> {
     }
 
     /// Group numbers, counted from 0, to pick group effects with: `effect.take(1, index)`.
-    pub fn index(&mut self, groups: &[usize]) -> Expr<'g> {
+    pub fn index(&self, groups: &[usize]) -> Expr<'g> {
         let groups: Vec<i32> = groups.iter().map(|g| i32::try_from(*g).unwrap_or(i32::MAX)).collect();
         match Array::new(groups.len(), groups) {
             Ok(array) => self.graph().literal(array),
@@ -137,209 +142,143 @@ impl<'g> Builder<'g> {
     }
 
     /// A real number.
-    pub fn real(&mut self, name: &str, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn real(&self, name: &str, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Real, 1, prior)
     }
 
     /// A vector of real numbers.
-    pub fn reals(&mut self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn reals(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Real, size, prior)
     }
 
     /// A positive number.
-    pub fn positive(&mut self, name: &str, prior: Distribution<'g>) -> Expr<'g> {
+    ///
+    /// The prior is taken as it is and not divided by its mass above 0: `m.positive("s", normal(0.0, 1.0))` has the
+    /// posterior of `m.positive("s", half_normal(1.0))`, but half its density and so half the evidence. Stan does the same
+    /// with a declared bound. See [the module's conventions](super#conventions).
+    pub fn positive(&self, name: &str, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Positive, 1, prior)
     }
 
     /// A vector of positive numbers.
-    pub fn positives(&mut self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn positives(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Positive, size, prior)
     }
 
-    /// A number between two others.
-    pub fn interval(&mut self, name: &str, low: f64, high: f64, prior: Distribution<'g>) -> Expr<'g> {
-        self.parameter(name, Constraint::Interval(low, high), 1, prior)
+    /// A number above a bound, Stan's `<lower=bound>`. The bound is a number or an expression, of data or of parameters
+    /// declared before; bounded vectors are made with [`Builder::parameter`].
+    pub fn lower(&self, name: &str, bound: impl Into<Value<'g>>, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::lower(bound), 1, prior)
+    }
+
+    /// A number below a bound, Stan's `<upper=bound>`.
+    pub fn upper(&self, name: &str, bound: impl Into<Value<'g>>, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::upper(bound), 1, prior)
+    }
+
+    /// A number between two others, Stan's `<lower=low, upper=high>`.
+    pub fn interval(
+        &self,
+        name: &str,
+        low: impl Into<Value<'g>>,
+        high: impl Into<Value<'g>>,
+        prior: Distribution<'g>,
+    ) -> Expr<'g> {
+        self.parameter(name, Constraint::interval(low, high), 1, prior)
     }
 
     /// A vector that rises.
-    pub fn ordered(&mut self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn ordered(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Ordered, size, prior)
     }
 
+    /// A vector of positive numbers that rises.
+    pub fn positive_ordered(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+        self.parameter(name, Constraint::PositiveOrdered, size, prior)
+    }
+
     /// Probabilities that sum to one.
-    pub fn simplex(&mut self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn simplex(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::Simplex, size, prior)
     }
 
     /// The Cholesky factor of a correlation matrix, `[rows, size, size]`.
-    pub fn correlation_cholesky(&mut self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
+    pub fn correlation_cholesky(&self, name: &str, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.parameter(name, Constraint::CorrelationCholesky, size, prior)
     }
 
-    /// Real numbers without a prior, for log densities given as they are: `m.add(log_density)`.
-    pub fn flat(&mut self, name: &str, size: usize) -> Expr<'g> {
-        self.declare(name, Constraint::Real, size, None)
+    /// Real numbers with a [`flat`] prior, for log densities given as they are: `m.add(log_density)`.
+    pub fn flat(&self, name: &str, size: usize) -> Expr<'g> {
+        self.parameter(name, Constraint::Real, size, flat())
     }
 
-    /// Any parameter.
-    pub fn parameter(&mut self, name: &str, kind: Constraint, size: usize, prior: Distribution<'g>) -> Expr<'g> {
-        self.declare(name, kind, size, Some(prior))
-    }
-
-    fn declare(
-        &mut self,
-        name: &str,
-        constraint: Constraint,
-        size: usize,
-        prior: Option<Distribution<'g>>,
-    ) -> Expr<'g> {
+    /// Any parameter: of `size` elements, or rows of a matrix.
+    pub fn parameter(&self, name: &str, constraint: Constraint<'g>, size: usize, prior: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
-        match constraint {
-            // Asked this way round, NaN is refused.
-            Constraint::Interval(low, high) if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) => {
-                self.fail(format!("`{name}` can have no value: nothing lies between {low} and {high}"));
-            }
-            Constraint::Lower(bound) | Constraint::Upper(bound) if bound.is_nan() => {
-                self.fail(format!("`{name}` can have no value: its bound is NaN"));
-            }
-            _ => {}
+        if let Some(mistake) = constraint.mistake() {
+            self.fail(format!("`{name}` can have no value: {mistake}"));
         }
         if size == 0 {
             self.fail(format!("`{name}` has no elements"));
             return self.graph().full(self.scope.dtype(), [self.rows, 1], 0.0);
         }
-        let free = constraint.free(size);
+        let (free, next) = (constraint.free(size), self.written().next);
         let dtype = self.scope.dtype();
         let (value, jacobian) = match &self.source {
             Source::Nothing => constraint.constrain(self.graph().full(dtype, [self.rows, free.max(1)], 0.0), size),
             Source::Free(z) if free == 0 => constraint.constrain(z.slice(1, 0..1), size),
-            Source::Free(z) => constraint.constrain(z.slice(1, self.next..self.next + free), size),
+            Source::Free(z) => constraint.constrain(z.slice(1, next..next + free), size),
             Source::Inputs => {
-                let shape = match constraint {
-                    Constraint::CorrelationCholesky => vec![self.rows, size, size],
-                    _ => vec![self.rows, size],
-                };
+                let shape = constraint.shape(self.rows, size);
                 (self.graph().input(name, dtype, shape), self.graph().full(dtype, [self.rows], 0.0))
             }
         };
-        self.next += free;
-        self.log_density = self.log_density + jacobian;
-        if let Some(prior) = &prior {
-            let log_prior = self.per_row(prior.log_density(value));
-            self.log_density = self.log_density + log_prior;
+        if let Some(error) = value.error() {
+            self.fail(format!("`{name}`: its bounds do not fit a value of shape [rows, {size}]: {error}"));
         }
-        // Improper priors cannot be drawn from: the family without a name says so.
-        let prior = prior.unwrap_or_else(|| super::uniform(f64::NEG_INFINITY, f64::INFINITY));
-        self.declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
+        self.write().next += free;
+        self.count(jacobian);
+        if let Some(mistake) = prior.mistake().or_else(|| prior.conflict(constraint)) {
+            self.fail(format!("the prior of `{name}`: {mistake}"));
+        }
+        if !prior.is_flat() {
+            let log_prior = self.per_row(prior.log_density(value));
+            if let Some(error) = log_prior.error() {
+                self.fail(format!("`{name}`, {}, does not fit its prior, {prior:?}: {error}", value.shape()));
+            }
+            self.count(log_prior);
+        }
+        self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
         value
     }
 
-    /// Data with their distribution; returns the log likelihood of each, `[rows, n]`.
-    pub fn observe(&mut self, name: &str, data: &[f64], distribution: Distribution<'g>) -> Expr<'g> {
-        let replaced = self.replaced.clone();
-        let data = replaced.get(name).map_or(data, Vec::as_slice);
-        match Array::new(data.len(), data.to_vec()) {
-            Ok(array) => self.observe_array(name, array, distribution),
-            Err(error) => {
-                self.fail(format!("`{name}`: {error}"));
-                self.log_density
-            }
-        }
-    }
-
-    /// Vectors with their distribution, `[n, k]`: multinomial counts, multivariate normal rows.
-    pub fn observe_rows(&mut self, name: &str, k: usize, data: &[f64], distribution: Distribution<'g>) -> Expr<'g> {
-        let replaced = self.replaced.clone();
-        let data = replaced.get(name).map_or(data, Vec::as_slice);
-        let n = data.len().checked_div(k).unwrap_or(0);
-        match Array::new([n, k], data.to_vec()) {
-            Ok(array) => self.observe_array(name, array, distribution),
-            Err(error) => {
-                self.fail(format!("`{name}`, in rows of {k}: {error}"));
-                self.log_density
-            }
-        }
-    }
-
-    /// `size` of `n` observations, drawn anew for each gradient and weighted so that the expected log density is that of
-    /// all.
+    /// Add any term to the log density: one number a row, or several to be summed.
     ///
-    /// Draws and diagnostics always use all observations. While training, the bound is unbiased only in expectation
-    /// over minibatches, exp(L) is not, and accept probabilities would be wrong: use it with Hamiltonian or Langevin
-    /// steps without accept/reject.
-    pub fn minibatch(&mut self, n: usize, size: usize) -> Minibatch<'g> {
-        if size == 0 || size > n {
-            self.fail(format!("a minibatch of {size} out of {n} observations"));
-        }
-        self.subsampled |= size < n;
-        if self.scope.choices() == Choices::Sample || size >= n || size == 0 {
-            return Minibatch { n, index: None, scale: 1.0 };
-        }
-        let drawn = (self.scope.uniform(size) * n as f64).floor().min(n as f64 - 1.0);
-        Minibatch { n, index: Some(drawn.cast(DType::I32)), scale: n as f64 / size as f64 }
-    }
-
-    /// Observations of a minibatch; `distribution` speaks of the drawn ones, made with [`Minibatch::of`].
-    pub fn observe_some(
-        &mut self,
-        name: &str,
-        batch: &Minibatch<'g>,
-        data: &[f64],
-        distribution: Distribution<'g>,
-    ) -> Expr<'g> {
-        if data.len() != batch.n {
-            self.fail(format!("`{name}` has {} observations, its minibatch is one of {}", data.len(), batch.n));
-        }
-        if batch.index.is_none() {
-            return self.observe(name, data, distribution);
-        }
-        self.check_name(name);
-        let replaced = self.replaced.clone();
-        let all = batch.of(self.scope.vector(replaced.get(name).map_or(data, Vec::as_slice)));
-        let log_likelihood = self.for_each(distribution.log_density(all), all.shape().dims()[0]);
-        let total = self.per_row(log_likelihood) * batch.scale;
-        self.log_density = self.log_density + total;
-        log_likelihood
-    }
-
-    fn observe_array(&mut self, name: &str, data: Array, distribution: Distribution<'g>) -> Expr<'g> {
-        self.check_name(name);
-        if let Some(i) = data.to_f64().iter().position(|x| x.is_nan()) {
-            self.fail(format!("`{name}` is not a number at position {}; leave missing observations out", i + 1));
-        }
-        let x = self.graph().literal(data.cast(self.scope.dtype()));
-        let n = data.shape().dims()[0];
-        let log_likelihood = self.for_each(distribution.log_density(x), n);
-        self.log_density = self.log_density + self.per_row(log_likelihood);
-        self.observed.push(Observed { name: name.to_owned(), data, distribution, log_likelihood });
-        log_likelihood
-    }
-
-    /// Add to the log density: one number a row, or several to be summed.
-    pub fn add(&mut self, log_density: Expr<'g>) {
-        let rowless = self.rowless.get(self.added.len()).is_some_and(|r| *r);
-        self.added.push(log_density.shape().dims().first().copied());
+    /// A term has no name, no pointwise log likelihood, no predictions and no part in draws from the prior. What is the
+    /// density of data or of a parameter is better a distribution of one's own ([`Distribution::new`]) or a
+    /// [`mixture`](super::mixture()), which keep all four.
+    pub fn add(&self, log_density: Expr<'g>) {
+        let rowless = self.rowless.get(self.written().added.len()).is_some_and(|r| *r);
+        self.write().added.push(log_density.shape().dims().first().copied());
         let total = if rowless { log_density.sum_all().broadcast_to([self.rows]) } else { self.per_row(log_density) };
-        self.log_density = self.log_density + total;
+        self.count(total);
     }
 
     /// A quantity to be reported beside the parameters.
-    pub fn generated(&mut self, name: &str, value: Expr<'g>) -> Expr<'g> {
+    pub fn generated(&self, name: &str, value: Expr<'g>) -> Expr<'g> {
         self.check_name(name);
-        self.generated.push((name.to_owned(), value));
+        self.write().generated.push((name.to_owned(), value));
         value
     }
 
-    /// One for each row and observation, also where nothing depends on parameters.
-    fn for_each(&self, log_likelihood: Expr<'g>, n: usize) -> Expr<'g> {
-        if log_likelihood.error().is_some() || log_likelihood.shape().dims() == [self.rows, n] {
-            return log_likelihood;
-        }
-        log_likelihood.broadcast_to([self.rows, n])
+    /// Count one number a row towards the log density.
+    pub(super) fn count(&self, term: Expr<'g>) {
+        let so_far = self.written().log_density;
+        self.write().log_density = so_far + term;
     }
 
     /// The sum over everything but rows.
-    fn per_row(&self, e: Expr<'g>) -> Expr<'g> {
+    pub(super) fn per_row(&self, e: Expr<'g>) -> Expr<'g> {
         let shape = e.shape();
         if e.error().is_some() {
             return e;
@@ -351,10 +290,12 @@ impl<'g> Builder<'g> {
         e.sum(&(1..shape.rank()).collect::<Vec<_>>())
     }
 
-    fn check_name(&mut self, name: &str) {
-        let taken = self.declared.iter().any(|d| d.name == name)
-            || self.observed.iter().any(|o| o.name == name)
-            || self.generated.iter().any(|g| g.0 == name);
+    pub(super) fn check_name(&self, name: &str) {
+        let written = self.written();
+        let taken = written.declared.iter().any(|d| d.name == name)
+            || written.observed.iter().any(|o| o.name == name)
+            || written.generated.iter().any(|g| g.0 == name);
+        drop(written);
         if taken {
             self.fail(format!("the name `{name}` is used twice"));
         }
@@ -363,15 +304,8 @@ impl<'g> Builder<'g> {
         }
     }
 
-    fn fail(&mut self, mistake: String) {
-        self.mistake.get_or_insert(mistake);
-    }
-}
-
-impl Distribution<'_> {
-    /// Whether draws can be made of it: an improper prior has none.
-    pub(super) fn is_proper(&self) -> bool {
-        let infinite = |p: &super::Value<'_>| matches!(p, super::Value::Number(x) if x.is_infinite());
-        !(self.family == Family::Uniform && self.parameters.iter().any(infinite))
+    /// Remember a mistake; the first is what is reported.
+    pub(super) fn fail(&self, mistake: String) {
+        self.write().mistake.get_or_insert(mistake);
     }
 }

@@ -3,35 +3,56 @@
 //! The transforms are those of Stan's reference manual, computed from logarithms: they keep their digits where the
 //! free numbers are large.
 
+use super::Value;
 use mcvi_expr::{DType, Expr};
 use std::f64::consts::LN_2;
 
 /// How far from 1 a sum may be by rounding alone.
 const TOLERANCE: f64 = 1e-8;
 
-/// What values a quantity may take.
+/// What values a parameter may take. Bounds are numbers or expressions, of data or of parameters declared before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Constraint {
+pub enum Constraint<'g> {
     /// Any numbers.
     Real,
     /// Numbers above 0.
     Positive,
-    /// Numbers above a bound.
-    Lower(f64),
-    /// Numbers below a bound.
-    Upper(f64),
-    /// Numbers between two bounds.
-    Interval(f64, f64),
+    /// Numbers above a bound; see [`Constraint::lower`].
+    Lower(Value<'g>),
+    /// Numbers below a bound; see [`Constraint::upper`].
+    Upper(Value<'g>),
+    /// Numbers between two bounds; see [`Constraint::interval`].
+    Interval(Value<'g>, Value<'g>),
     /// Numbers in increasing order.
     Ordered,
+    /// Positive numbers in increasing order.
+    PositiveOrdered,
     /// Positive numbers that sum to 1.
     Simplex,
     /// The lower Cholesky factor of a correlation matrix.
     CorrelationCholesky,
 }
 
-impl Constraint {
+impl<'g> Constraint<'g> {
+    /// Numbers above a bound: one for all elements, `[rows, 1]`, or one for each, `[k]` or `[rows, k]`.
+    pub fn lower(bound: impl Into<Value<'g>>) -> Self {
+        Constraint::Lower(bound.into())
+    }
+
+    /// Numbers below a bound, of a shape as for [`Constraint::lower`].
+    pub fn upper(bound: impl Into<Value<'g>>) -> Self {
+        Constraint::Upper(bound.into())
+    }
+
+    /// Numbers between two bounds, of a shape as for [`Constraint::lower`].
+    ///
+    /// Numbers the wrong way round are refused when a model is made. Where expressions are, the
+    /// log Jacobian is NaN or −∞ and the draw counts as impossible.
+    pub fn interval(low: impl Into<Value<'g>>, high: impl Into<Value<'g>>) -> Self {
+        Constraint::Interval(low.into(), high.into())
+    }
+
     /// The number of free numbers behind a value of k elements, or of k × k for [`Constraint::CorrelationCholesky`].
     pub fn free(self, k: usize) -> usize {
         match self {
@@ -47,7 +68,7 @@ impl Constraint {
     /// Where there are no free numbers, only the rows of `u` count. The Jacobian of a correlation factor is that of
     /// its elements below the diagonal, which is what [`lkj_cholesky`](super::lkj_cholesky) is a density of.
     #[track_caller]
-    pub fn constrain<'g>(self, u: Expr<'g>, k: usize) -> (Expr<'g>, Expr<'g>) {
+    pub fn constrain(self, u: Expr<'g>, k: usize) -> (Expr<'g>, Expr<'g>) {
         let rows = u.shape().dims().first().copied().unwrap_or(1);
         if self.free(k) == 0 && k > 0 && u.error().is_none() {
             let ones = u.graph().full(u.dtype(), self.shape(rows, k), 1.0);
@@ -63,32 +84,54 @@ impl Constraint {
             // A single number has no order to keep.
             Constraint::Ordered if k == 1 => Constraint::Real.constrain(u, k),
             Constraint::Positive => (u.exp(), u.sum(&[1])),
-            Constraint::Lower(low) => (u.exp() + low, u.sum(&[1])),
-            Constraint::Upper(high) => (high - u.exp(), u.sum(&[1])),
-            Constraint::Interval(low, high) => {
+            Constraint::Lower(low) => (of_shape(u, u.exp() + low.expr(u)), u.sum(&[1])),
+            Constraint::Upper(high) => (of_shape(u, high.expr(u) - u.exp()), u.sum(&[1])),
+            Constraint::Interval(Value::Number(low), Value::Number(high)) => {
                 let width = high - low;
                 // The sum may round to more than the bound.
                 ((u.sigmoid() * width + low).min(high), (u.log_sigmoid() + (-u).log_sigmoid() + width.ln()).sum(&[1]))
             }
+            Constraint::Interval(low, high) => {
+                let (low, high) = (low.expr(u), high.expr(u));
+                let width = high - low;
+                let value = of_shape(u, (u.sigmoid() * width + low).min(high));
+                (value, of_shape(u, u.log_sigmoid() + (-u).log_sigmoid() + width.ln()).sum(&[1]))
+            }
             Constraint::Ordered => ordered(u, k),
+            // The logarithms of the first number and of the steps to the others are free.
+            Constraint::PositiveOrdered => (u.exp().cumsum(1), u.sum(&[1])),
             Constraint::Simplex => simplex(u, k),
             Constraint::CorrelationCholesky => correlation_cholesky(u, k),
         }
     }
 
     /// The free numbers behind one value, or nothing if it does not meet the constraint. Matrices come row by row.
+    /// Nothing, too, where a bound is an expression: its value is not known here.
     pub fn unconstrain(self, value: &[f64]) -> Option<Vec<f64>> {
         // Each number on its own; the logarithm of what is not above 0 is not finite.
         let each = |f: &dyn Fn(f64) -> f64| value.iter().map(|&x| f(x)).collect::<Vec<f64>>();
         let free = match self.bounded() {
             Constraint::Real => value.to_vec(),
             Constraint::Positive => each(&|x| x.ln()),
-            Constraint::Lower(low) => each(&|x| (x - low).ln()),
-            Constraint::Upper(high) => each(&|x| (high - x).ln()),
-            Constraint::Interval(low, high) => each(&|x| (x - low).ln() - (high - x).ln()),
+            Constraint::Lower(low) => {
+                let low = low.number()?;
+                each(&|x| (x - low).ln())
+            }
+            Constraint::Upper(high) => {
+                let high = high.number()?;
+                each(&|x| (high - x).ln())
+            }
+            Constraint::Interval(low, high) => {
+                let (low, high) = (low.number()?, high.number()?);
+                each(&|x| (x - low).ln() - (high - x).ln())
+            }
             Constraint::Ordered => {
                 let steps = value.windows(2).map(|pair| (pair[1] - pair[0]).ln());
                 value.first().copied().into_iter().chain(steps).collect()
+            }
+            Constraint::PositiveOrdered => {
+                let before = std::iter::once(0.0).chain(value.iter().copied());
+                value.iter().zip(before).map(|(x, before)| (x - before).ln()).collect()
             }
             Constraint::Simplex => free_simplex(value)?,
             Constraint::CorrelationCholesky => free_correlation_cholesky(value)?,
@@ -98,19 +141,50 @@ impl Constraint {
 
     /// The constraint without bounds at infinity.
     fn bounded(self) -> Self {
+        const NO_LOWER: Value<'_> = Value::Number(f64::NEG_INFINITY);
+        const NO_UPPER: Value<'_> = Value::Number(f64::INFINITY);
         match self {
-            Constraint::Lower(f64::NEG_INFINITY)
-            | Constraint::Upper(f64::INFINITY)
-            | Constraint::Interval(f64::NEG_INFINITY, f64::INFINITY) => Constraint::Real,
-            Constraint::Interval(low, f64::INFINITY) => Constraint::Lower(low),
-            Constraint::Interval(f64::NEG_INFINITY, high) => Constraint::Upper(high),
+            Constraint::Lower(low) if low == NO_LOWER => Constraint::Real,
+            Constraint::Upper(high) if high == NO_UPPER => Constraint::Real,
+            Constraint::Interval(low, high) if low == NO_LOWER => Constraint::Upper(high).bounded(),
+            Constraint::Interval(low, high) if high == NO_UPPER => Constraint::Lower(low),
             other => other,
         }
     }
 
-    fn shape(self, rows: usize, k: usize) -> Vec<usize> {
+    /// The least and the largest number it allows, where they are known.
+    pub(super) fn range(self) -> (Option<f64>, Option<f64>) {
+        const NO: (Option<f64>, Option<f64>) = (Some(f64::NEG_INFINITY), Some(f64::INFINITY));
+        match self {
+            Constraint::Real | Constraint::Ordered => NO,
+            Constraint::Positive | Constraint::PositiveOrdered => (Some(0.0), NO.1),
+            Constraint::Lower(low) => (low.number(), NO.1),
+            Constraint::Upper(high) => (NO.0, high.number()),
+            Constraint::Interval(low, high) => (low.number(), high.number()),
+            Constraint::Simplex => (Some(0.0), Some(1.0)),
+            Constraint::CorrelationCholesky => (Some(-1.0), Some(1.0)),
+        }
+    }
+
+    /// What is wrong with bounds that are numbers.
+    pub(super) fn mistake(self) -> Option<String> {
+        let (low, high) = self.range();
+        let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+        // Asked this way round, NaN is refused.
+        let nothing = low.partial_cmp(&high) != Some(std::cmp::Ordering::Less);
+        nothing.then(|| format!("nothing lies between {low} and {high}"))
+    }
+
+    /// The shape of a value in that many rows.
+    pub(super) fn shape(self, rows: usize, k: usize) -> Vec<usize> {
         if self == Constraint::CorrelationCholesky { vec![rows, k, k] } else { vec![rows, k] }
     }
+}
+
+/// A value as wide as its free numbers: a bound that is wider is a mistake.
+#[track_caller]
+fn of_shape<'g>(u: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
+    if value.shape() == u.shape() { value } else { value.broadcast_to(u.shape()) }
 }
 
 /// The first number is free, the logarithms of the steps to the others are.

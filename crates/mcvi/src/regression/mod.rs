@@ -120,7 +120,7 @@ fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Resul
         _ => Scale { mean: 0.0, sd: 1.0 },
     };
     let shift: Vec<f64> = design.predictors.iter().map(|p| p.scale.mean / p.scale.sd).collect();
-    let define = move |m: &mut Builder<'_>| {
+    let define = move |m: &Builder<'_>| {
         let k = design.predictors.len();
         let a = m.real("intercept_std", normal(0.0, 5.0));
         let b = m.reals("beta_std", k, normal(0.0, 2.5));

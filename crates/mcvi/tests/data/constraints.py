@@ -26,6 +26,13 @@ def ordered(u):
     return x
 
 
+def positive_ordered(u):
+    x = [mp.exp(u[0])]
+    for v in u[1:]:
+        x.append(x[-1] + mp.exp(v))
+    return x
+
+
 def simplex(u):
     k, x = len(u) + 1, []
     for i, v in enumerate(u):
@@ -60,6 +67,7 @@ TRANSFORMS = {
     "interval": (lambda u: [4 * sigmoid(v) - 1 for v in u], lambda x: x),
     "unit": (lambda u: [sigmoid(v) for v in u], lambda x: x),
     "ordered": (ordered, lambda x: x),
+    "positive_ordered": (positive_ordered, lambda x: x),
     "simplex": (simplex, lambda x: x[:-1]),
     "correlation": (correlation, below),
 }
@@ -74,6 +82,7 @@ POINTS = {
     "interval": SHORT + PAIRS,
     "unit": SHORT + PAIRS,
     "ordered": SHORT + PAIRS + [[-0.7, 0.2, 1.4, -3.0], [2.0, -9.0, 20.0, 1.0]],
+    "positive_ordered": SHORT + PAIRS + [[-0.7, 0.2, 1.4, -3.0], [2.0, -9.0, 20.0, 1.0]],
     "simplex": SHORT + PAIRS + [[0.0, 0.0, 0.0, 0.0], [0.3, -1.0, 2.2, 0.1], [30.0, -30.0, 30.0], [35.0, 35.0, -3.0]],
     "correlation": SHORT
     + [[0.3, -0.8, 1.1], [30.0, -30.0, 20.0], [0.0] * 6]

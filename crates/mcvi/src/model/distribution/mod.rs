@@ -1,75 +1,45 @@
 //! Probability distributions, parameterised as Stan's are: their log densities as expressions, and draws on the host.
 //!
-//! Densities are normalised, broadcast their parameters against the value, and may be differentiated again and again.
-//! Outside the support a log density is −∞ and passes no derivative on. Parameters outside their own domain, such as
-//! a negative scale, give NaN or −∞.
+//! A distribution is defined in one place, by the function that makes it: its parameters, support, log density and
+//! sampler. Densities are normalised, broadcast their parameters against the value, and may be differentiated again
+//! and again. Outside the support a log density is −∞ and passes no derivative on. Parameters outside their own
+//! domain, such as a negative scale, give NaN or −∞.
 
-mod continuous;
-mod discrete;
-mod draw;
-mod multivariate;
+pub(super) mod continuous;
+pub(super) mod discrete;
+pub(super) mod mixture;
+pub(super) mod multivariate;
+mod sample;
+mod support;
 
+pub use support::Support;
+
+use super::Constraint;
 use mcvi_expr::Expr;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::fmt;
+use std::rc::Rc;
 
-/// A family of distributions; its constructor says what the parameters are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Family {
-    /// See [`normal`].
-    Normal,
-    /// See [`student_t`].
-    StudentT,
-    /// See [`cauchy`].
-    Cauchy,
-    /// See [`half_normal`].
-    HalfNormal,
-    /// See [`half_cauchy`].
-    HalfCauchy,
-    /// See [`half_student_t`].
-    HalfStudentT,
-    /// See [`laplace`].
-    Laplace,
-    /// See [`log_normal`].
-    LogNormal,
-    /// See [`exponential`].
-    Exponential,
-    /// See [`gamma`].
-    Gamma,
-    /// See [`inverse_gamma`].
-    InverseGamma,
-    /// See [`beta`].
-    Beta,
-    /// See [`uniform`].
-    Uniform,
-    /// See [`bernoulli_logit`].
-    BernoulliLogit,
-    /// See [`binomial_logit`].
-    BinomialLogit,
-    /// See [`beta_binomial`].
-    BetaBinomial,
-    /// See [`poisson_log`].
-    PoissonLog,
-    /// See [`negative_binomial_log`].
-    NegativeBinomial,
-    /// See [`categorical_logit`].
-    CategoricalLogit,
-    /// See [`multinomial_logit`].
-    MultinomialLogit,
-    /// See [`dirichlet`].
-    Dirichlet,
-    /// See [`multivariate_normal_cholesky`].
-    MultivariateNormalCholesky,
-    /// See [`lkj_cholesky`].
-    LkjCholesky,
-}
-
-/// A parameter: an expression, or a number that becomes one beside the value.
+/// A parameter of a distribution, or a bound of a model's parameter: an expression, or a number that becomes one
+/// beside the value.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Value<'g> {
     /// An expression, of the value's graph and element type.
     Expr(Expr<'g>),
     /// A number.
     Number(f64),
+}
+
+impl PartialEq for Value<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Number(a), Value::Number(b)) => a == b,
+            (Value::Expr(a), Value::Expr(b)) => a.is_same(*b),
+            _ => false,
+        }
+    }
 }
 
 impl<'g> From<Expr<'g>> for Value<'g> {
@@ -92,9 +62,20 @@ impl<'g> Value<'g> {
             Value::Number(number) => like.graph().scalar(like.dtype(), number),
         }
     }
+
+    /// The number, where it is one.
+    pub(super) fn number(self) -> Option<f64> {
+        match self {
+            Value::Number(number) => Some(number),
+            Value::Expr(_) => None,
+        }
+    }
 }
 
-/// A distribution: a family with its parameters.
+type LogDensity<'g> = Rc<dyn Fn(Expr<'g>, &[Expr<'g>]) -> Expr<'g> + 'g>;
+type Sampler<'g> = Rc<dyn Fn(&Event<'_>, &mut dyn Rng) -> Option<Vec<f64>> + 'g>;
+
+/// A probability distribution with its parameters.
 ///
 /// ```
 /// use mcvi::model::normal;
@@ -107,57 +88,221 @@ impl<'g> Value<'g> {
 /// assert_eq!(log_likelihood.shape().dims(), [2]);
 /// # Ok::<(), mcvi_expr::Error>(())
 /// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+#[derive(Clone)]
 pub struct Distribution<'g> {
-    /// The family.
-    pub family: Family,
-    /// The parameters, in the order the family's constructor takes them.
-    pub parameters: Vec<Value<'g>>,
+    name: String,
+    parameters: Vec<Value<'g>>,
+    support: Support<'g>,
+    /// Axes of one event: 0 of a number, 1 of a vector, 2 of a matrix.
+    event_dim: usize,
+    /// The same of each parameter.
+    parameter_dims: Vec<usize>,
+    log_density: LogDensity<'g>,
+    sampler: Option<Sampler<'g>>,
+    is_flat: bool,
+    /// What is wrong with how it was made.
+    mistake: Option<String>,
+}
+
+/// What one draw is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// The numbers of each parameter: one of a scalar, matrices row by row.
+    pub parameters: &'a [&'a [f64]],
+    /// A value of the same size: of an observation the observed one, of a parameter anything. A multinomial takes its
+    /// number of trials from it.
+    pub like: &'a [f64],
 }
 
 impl<'g> Distribution<'g> {
-    fn new<const N: usize>(family: Family, parameters: [Value<'g>; N]) -> Self {
-        Distribution { family, parameters: parameters.into() }
+    /// A distribution of one's own, of single numbers: its name, its parameters, and its log density as an expression of
+    /// the value and the parameters. It can be a prior, or be observed with log likelihoods for each observation; with a
+    /// sampler there are predictions and prior draws too.
+    ///
+    /// Sum over nothing: the log density has an element for each of the value and the parameters, broadcast. For values
+    /// that are vectors or matrices see [`Distribution::with_event_dims`].
+    ///
+    /// ```
+    /// use mcvi::model::{Distribution, Model, RngExt, Value, half_normal, normal};
+    ///
+    /// /// The Gumbel distribution.
+    /// fn gumbel<'g>(location: impl Into<Value<'g>>, scale: impl Into<Value<'g>>) -> Distribution<'g> {
+    ///     Distribution::new("gumbel", [location.into(), scale.into()], |x, [location, scale]| {
+    ///         let z = (x - location) / scale;
+    ///         -z - (-z).exp() - scale.ln()
+    ///     })
+    ///     .with_sampler(|[location, scale], rng| {
+    ///         let exponential = -(1.0 - rng.random::<f64>()).ln();
+    ///         (scale > 0.0).then(|| location - scale * exponential.ln())
+    ///     })
+    /// }
+    ///
+    /// let floods = [5.1, 3.8, 7.9, 4.4];
+    /// let model = Model::new(move |m| {
+    ///     let location = m.real("location", normal(0.0, 10.0));
+    ///     m.observe("floods", &floods, gumbel(location, m.positive("scale", half_normal(5.0))));
+    /// })?;
+    /// let quantities = model.quantities(&[vec![4.0, 0.5]], 1)?;
+    /// assert_eq!((quantities.log_likelihood[0].size(), quantities.predictive[0].size()), (4, 4));
+    /// # Ok::<(), mcvi::Error>(())
+    /// ```
+    pub fn new<const N: usize>(
+        name: &str,
+        parameters: [Value<'g>; N],
+        log_density: impl Fn(Expr<'g>, [Expr<'g>; N]) -> Expr<'g> + 'g,
+    ) -> Self {
+        let log_density = move |x: Expr<'g>, p: &[Expr<'g>]| match <[Expr<'g>; N]>::try_from(p) {
+            Ok(p) => log_density(x, p),
+            // Another number of parameters makes an ill-formed expression, not a panic.
+            Err(_) => x.graph().concat(&[], 0),
+        };
+        Distribution {
+            name: name.to_owned(),
+            parameters: parameters.into(),
+            support: Support::Real,
+            event_dim: 0,
+            parameter_dims: vec![0; N],
+            log_density: Rc::new(log_density),
+            sampler: None,
+            is_flat: false,
+            mistake: None,
+        }
     }
 
-    /// The log density or log probability of `x`: an element for each of `x` and the parameters, broadcast; for the
-    /// multivariate families one for each vector along the last axis, or for each matrix of the last two.
+    /// With a mistake in how it was made, to be reported with the name of what it is given to.
+    fn with_mistake(self, mistake: Option<String>) -> Self {
+        Distribution { mistake, ..self }
+    }
+
+    /// With the values it gives a positive density to; else all real numbers. Outside, its log density should be −∞.
+    pub fn with_support(self, support: Support<'g>) -> Self {
+        Distribution { support, ..self }
+    }
+
+    /// With draws of single numbers, given the numbers of its parameters: none where those are outside their domain.
+    pub fn with_sampler<const N: usize>(self, sampler: impl Fn([f64; N], &mut dyn Rng) -> Option<f64> + 'g) -> Self {
+        self.of_parameters(N, "sampler").with_event_sampler(move |event, rng| {
+            let numbers: Option<Vec<f64>> = event.parameters.iter().map(|p| p.first().copied()).collect();
+            Some(vec![sampler(numbers?.try_into().ok()?, rng)?])
+        })
+    }
+
+    /// With the number of axes of one value and of each parameter for it: 0 for a number, 1 for a vector, 2 for a
+    /// matrix. The log density then has an element for each value, not for each of its numbers.
+    pub fn with_event_dims<const N: usize>(self, value: usize, parameters: [usize; N]) -> Self {
+        let checked = self.of_parameters(N, "list of axes");
+        let mut parameter_dims = parameters.to_vec();
+        parameter_dims.resize(checked.parameters.len(), 0);
+        Distribution { event_dim: value, parameter_dims, ..checked }
+    }
+
+    /// The same, with a mistake unless it has that many parameters.
+    fn of_parameters(self, n: usize, what: &str) -> Self {
+        let has = self.parameters.len();
+        let other = || format!("the {what} of {} is for {n} parameters, it has {has}", self.name);
+        let mistake = self.mistake.clone().or_else(|| (n != has).then(other));
+        self.with_mistake(mistake)
+    }
+
+    /// With draws of one value, of a vector or matrix all its numbers row by row: none where parameters are outside
+    /// their domain.
+    pub fn with_event_sampler(self, sampler: impl Fn(&Event<'_>, &mut dyn Rng) -> Option<Vec<f64>> + 'g) -> Self {
+        Distribution { sampler: Some(Rc::new(sampler)), ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters, in the order its constructor takes them.
+    pub fn parameters(&self) -> &[Value<'g>] {
+        &self.parameters
+    }
+
+    /// The values it gives a positive density to.
+    pub fn support(&self) -> Support<'g> {
+        self.support
+    }
+
+    /// Axes of one value: 0 for a number, 1 for a vector, 2 for a matrix.
+    pub fn event_dim(&self) -> usize {
+        self.event_dim
+    }
+
+    /// Axes of one value of each parameter.
+    pub(super) fn parameter_dims(&self) -> &[usize] {
+        &self.parameter_dims
+    }
+
+    /// The log density or log probability of `x`: an element for each of `x` and the parameters, broadcast; of
+    /// vectors and matrices one for each along the last axis or the last two.
     #[track_caller]
     pub fn log_density(&self, x: Expr<'g>) -> Expr<'g> {
-        // A parameter that was taken away makes an ill-formed expression, not a panic.
-        let get = |i: usize| self.parameters.get(i).map_or_else(|| x.graph().concat(&[], 0), |p| p.expr(x));
-        let (a, b, c) = (|| get(0), || get(1), || get(2));
-        match self.family {
-            Family::Normal => continuous::normal(x, a(), b()),
-            Family::StudentT => continuous::student_t(x, a(), b(), c()),
-            Family::Cauchy => continuous::cauchy(x, a(), b()),
-            Family::HalfNormal => continuous::half(x, continuous::normal(x, zero(x), a())),
-            Family::HalfCauchy => continuous::half(x, continuous::cauchy(x, zero(x), a())),
-            Family::HalfStudentT => continuous::half(x, continuous::student_t(x, a(), zero(x), b())),
-            Family::Laplace => continuous::laplace(x, a(), b()),
-            Family::LogNormal => continuous::log_normal(x, a(), b()),
-            Family::Exponential => continuous::exponential(x, a()),
-            Family::Gamma => continuous::gamma(x, a(), b()),
-            Family::InverseGamma => continuous::inverse_gamma(x, a(), b()),
-            Family::Beta => continuous::beta(x, a(), b()),
-            Family::Uniform => continuous::uniform(x, a(), b()),
-            Family::BernoulliLogit => discrete::bernoulli_logit(x, a()),
-            Family::BinomialLogit => discrete::binomial_logit(x, a(), b()),
-            Family::BetaBinomial => discrete::beta_binomial(x, a(), b(), c()),
-            Family::PoissonLog => discrete::poisson_log(x, a()),
-            Family::NegativeBinomial => discrete::negative_binomial_log(x, a(), b()),
-            Family::CategoricalLogit => discrete::categorical_logit(x, a()),
-            Family::MultinomialLogit => discrete::multinomial_logit(x, a()),
-            Family::Dirichlet => multivariate::dirichlet(x, a()),
-            Family::MultivariateNormalCholesky => multivariate::normal_cholesky(x, a(), b()),
-            Family::LkjCholesky => multivariate::lkj_cholesky(x, a()),
+        let parameters: Vec<Expr<'g>> = self.parameters.iter().map(|p| p.expr(x)).collect();
+        // Of numbers, what does not fit is found here, where the caller's place is known.
+        let numbers = self.event_dim == 0 && self.parameter_dims.iter().all(|d| *d == 0);
+        match parameters.iter().find(|p| numbers && !fit(x, **p)) {
+            Some(parameter) => x + *parameter,
+            None => (self.log_density)(x, &parameters),
         }
+    }
+
+    /// Whether it is [`flat`](continuous::flat).
+    pub fn is_flat(&self) -> bool {
+        self.is_flat
+    }
+
+    /// Whether draws can be made of it.
+    pub fn has_sampler(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    /// What is wrong with it, whatever it is given to, as far as can be seen now.
+    pub(super) fn mistake(&self) -> Option<String> {
+        if let Some(mistake) = &self.mistake {
+            return Some(mistake.clone());
+        }
+        // A sampler refuses parameters outside their domain: of numbers that is known now.
+        let numbers: Option<Vec<f64>> = self.parameters.iter().map(|p| p.number()).collect();
+        let (numbers, sampler) = (numbers?, self.sampler.as_ref()?);
+        if self.event_dim > 0 || self.parameter_dims.iter().any(|d| *d > 0) {
+            return None;
+        }
+        let parameters: Vec<&[f64]> = numbers.iter().map(std::slice::from_ref).collect();
+        let event = Event { parameters: &parameters, like: &[0.5] };
+        let refused = sampler(&event, &mut SmallRng::seed_from_u64(0)).is_none();
+        refused.then(|| format!("{self:?} has parameters outside their domain, such as a scale that is not positive"))
+    }
+
+    /// What is wrong with it as the prior of a parameter of this constraint.
+    pub(super) fn conflict(&self, constraint: Constraint<'_>) -> Option<String> {
+        self.support.conflict(constraint).map(|remedy| {
+            format!("the parameter can take values to which its prior, {self:?}, gives no density; {remedy}")
+        })
+    }
+
+    /// One draw, given the numbers of the parameters; they stand in for those the distribution was made with. None
+    /// where these are outside their domain, or where there is no sampler.
+    pub fn sample(&self, event: &Event<'_>, rng: &mut dyn Rng) -> Option<Vec<f64>> {
+        self.sampler.as_ref()?(event, rng)
     }
 }
 
-fn zero(x: Expr<'_>) -> Expr<'_> {
-    x.graph().scalar(x.dtype(), 0.0)
+impl fmt::Debug for Distribution<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters = self.parameters.iter().map(|p| match p {
+            Value::Number(number) => number.to_string(),
+            Value::Expr(expr) => expr.shape().to_string(),
+        });
+        write!(f, "{}({})", self.name, parameters.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Whether two shapes broadcast against each other.
+fn fit(a: Expr<'_>, b: Expr<'_>) -> bool {
+    let (a, b) = (a.shape(), b.shape());
+    a.dims().iter().rev().zip(b.dims().iter().rev()).all(|(a, b)| a == b || *a == 1 || *b == 1)
 }
 
 /// The last axis, or one that does not exist of something without axes.
@@ -175,63 +320,4 @@ fn within<'g>(inside: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
 #[track_caller]
 fn all(conditions: Expr<'_>) -> Expr<'_> {
     (1.0 - conditions).sum(&[last(conditions)]).eq(0.0)
-}
-
-macro_rules! constructors {
-    ($($(#[$doc:meta])* $name:ident($($parameter:ident),*) = $family:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name<'g>($($parameter: impl Into<Value<'g>>),*) -> Distribution<'g> {
-            Distribution::new(Family::$family, [$($parameter.into()),*])
-        }
-    )*};
-}
-
-constructors! {
-    /// The normal distribution with this mean and standard deviation.
-    normal(mean, sd) = Normal;
-    /// Student's t distribution with `df` degrees of freedom, shifted and scaled.
-    student_t(df, location, scale) = StudentT;
-    /// The Cauchy distribution.
-    cauchy(location, scale) = Cauchy;
-    /// The absolute value of a normal number with mean 0 and standard deviation `scale`.
-    half_normal(scale) = HalfNormal;
-    /// The absolute value of a Cauchy number about 0.
-    half_cauchy(scale) = HalfCauchy;
-    /// The absolute value of a Student's t number about 0.
-    half_student_t(df, scale) = HalfStudentT;
-    /// The Laplace (double exponential) distribution.
-    laplace(location, scale) = Laplace;
-    /// The distribution of a number whose logarithm is normal with this mean and standard deviation.
-    log_normal(mean, sd) = LogNormal;
-    /// The exponential distribution with mean 1/`rate`.
-    exponential(rate) = Exponential;
-    /// The gamma distribution with mean `shape`/`rate`.
-    gamma(shape, rate) = Gamma;
-    /// The distribution of the reciprocal of a gamma number with this shape and `scale` for its rate.
-    inverse_gamma(shape, scale) = InverseGamma;
-    /// The beta distribution with mean `a`/(`a` + `b`).
-    beta(a, b) = Beta;
-    /// The uniform distribution between two bounds.
-    uniform(low, high) = Uniform;
-    /// One with this log odds, else zero.
-    bernoulli_logit(logit) = BernoulliLogit;
-    /// The number of successes in independent trials with this log odds.
-    binomial_logit(trials, logit) = BinomialLogit;
-    /// The number of successes in trials whose common probability is beta distributed.
-    beta_binomial(trials, a, b) = BetaBinomial;
-    /// The Poisson distribution with mean exp(`log_rate`).
-    poisson_log(log_rate) = PoissonLog;
-    /// Counts with mean μ = exp(`log_mean`) and variance μ + μ²/`dispersion`.
-    negative_binomial_log(log_mean, dispersion) = NegativeBinomial;
-    /// A category, counted from 0: of logits `[.., k]` for values `[..]`.
-    categorical_logit(logits) = CategoricalLogit;
-    /// The counts `[.., k]` of k categories among independent draws with logits `[.., k]`.
-    multinomial_logit(logits) = MultinomialLogit;
-    /// The Dirichlet distribution of vectors `[.., k]` that sum to 1.
-    dirichlet(concentration) = Dirichlet;
-    /// Normal vectors `[.., k]` with mean `[.., k]` and covariance L Lᵀ, where `lower` is L, `[.., k, k]`.
-    multivariate_normal_cholesky(mean, lower) = MultivariateNormalCholesky;
-    /// The lower Cholesky factor `[.., k, k]` of a correlation matrix with density ∝ det^(`eta` − 1); `eta` is a
-    /// scalar parameter, `[.., 1]`.
-    lkj_cholesky(eta) = LkjCholesky;
 }
