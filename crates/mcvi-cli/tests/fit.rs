@@ -232,7 +232,8 @@ fn a_run_leaves_everything_and_nothing_else_and_can_be_drawn_from_again() {
     assert_eq!(json(&read("summary.json")), json(&output.stdout), "the summary is what was printed");
     let settings = json(&read("settings.json"));
     assert_eq!((&settings["model"], &settings["seed"]), (&Value::from("eight-schools"), &Value::from(1)));
-    assert_eq!(settings["chain"]["steps"], 1);
+    assert_eq!(settings["chain"]["steps"][0]["transition"]["leapfrogs"], 4);
+    assert_eq!((&settings["format"], &settings["stop_reason"]), (&Value::from(2), &Value::from("converged")));
     let report = text(&read("report.html"));
     assert!(report.contains("eight-schools") && report.matches("<svg").count() >= 5 && report.contains("</html>"));
     assert!(read("draws.arrow").starts_with(b"ARROW1"));

@@ -150,7 +150,7 @@ fn states_that_do_not_belong_or_are_damaged_are_refused() {
     std::fs::write(&settings, text.replace("\"rate\": 0.03", "\"rate\": 0.04")).expect("written");
     fails(&["fit", "--from", &at("a")], "other settings");
     std::fs::write(&settings, text.replace("\"adam\"", "\"eve\"")).expect("written");
-    fails(&["fit", "--from", &at("a")], "does not say the optimiser");
+    fails(&["fit", "--from", &at("a")], "unknown variant `eve`");
 
     // Data that have changed since.
     let table = |slope: f64| {

@@ -6,7 +6,7 @@ use common::{Case, On, Starts};
 use mcvi::density::{Density, Gaussian, Given};
 use mcvi::paper::gaussian::{BivariateGaussian, Sampler, chain};
 use mcvi::transition::{ChainState, Diagnostic, Hamiltonian, Inverse, Mass, Moved, StepScope, Transition};
-use mcvi::{Approximation, Draws, Group, Initial, Landscape, Result, Scope};
+use mcvi::{Approximation, Chain, Draws, Group, Initial, Landscape, Result, Scope};
 use mcvi_expr::{Array, Expr};
 
 /// Every column of numbers a draw has, by name.
@@ -248,4 +248,48 @@ fn assert_near(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     for (a, b) in ours.iter().zip(theirs) {
         assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}: {ours:?} is not {theirs:?}");
     }
+}
+
+/// A chain is a value: read back from what was written, it is the same one.
+#[test]
+fn a_chain_is_what_was_written() {
+    let mut chains: Vec<Chain> = common::all(&Starts::default()).into_iter().map(|case| case.chain).collect();
+    for chain in &chains {
+        let text = serde_json::to_string(chain).unwrap();
+        let read: Chain = serde_json::from_str(&text).unwrap();
+        assert_eq!(*chain, read, "{text}");
+        assert_eq!(chain.to_string(), read.to_string());
+    }
+    let count = chains.len();
+    chains.dedup();
+    assert_eq!(chains.len(), count, "no two of them are the same");
+    // What is not written has its default; what is not known is refused.
+    let short: Chain =
+        serde_json::from_str(r#"{"steps": [{"transition": {"kind": "hamiltonian", "leapfrogs": 4}}]}"#).unwrap();
+    assert_eq!(short, Chain::hamiltonian(4));
+    for wrong in [
+        r#"{"steps": [{"transition": {"kind": "hamiltonian", "leapfrog": 4}}]}"#,
+        r#"{"steps": [{"transition": {"kind": "teleport"}}]}"#,
+        r#"{"start": {}}"#,
+    ] {
+        assert!(serde_json::from_str::<Chain>(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// A file cannot hold a transition of one's own, but knows it again.
+#[test]
+fn a_transition_of_ones_own_is_known_by_its_identity() {
+    let chain = Starts::default().wide.step(Probe);
+    let read: Chain = serde_json::from_str(&serde_json::to_string(&chain).unwrap()).unwrap();
+    assert_eq!(chain, read);
+    assert_ne!(chain, Starts::default().wide.step(ThereAndBack(Hamiltonian::new(1))));
+    let error = Approximation::new(common::Tilted, read).err().unwrap().to_string();
+    assert!(error.contains("Probe") && error.contains("supply the chain"), "{error}");
+    let path = std::env::temp_dir().join(format!("mcvi-own-{}.safetensors", std::process::id()));
+    let fitted = Approximation::new(common::Tilted, chain.clone()).unwrap();
+    fitted.save(&path).unwrap();
+    assert!(Approximation::load(&path, common::Tilted).is_err());
+    let again = Approximation::load_with(&path, common::Tilted, chain).unwrap();
+    assert_eq!(fitted.draw(50, 1).unwrap(), again.draw(50, 1).unwrap());
+    std::fs::remove_file(&path).unwrap();
 }

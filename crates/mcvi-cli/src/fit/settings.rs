@@ -24,13 +24,17 @@ pub struct Settings {
     pub mcvi: String,
     /// The version of the file.
     pub format: u64,
-    /// Where the model comes from.
-    pub model: Source,
+    /// What the model is called.
+    pub model: String,
+    /// Where it comes from.
+    pub source: Source,
     /// What tells the model and its data from others; none in version 1.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
     /// The chain that was fitted.
     pub chain: Chain,
+    /// The seed of all draws, once more.
+    pub seed: u64,
     /// What was asked for.
     pub request: Request,
     /// Why the fit stopped.
@@ -42,13 +46,15 @@ pub struct Settings {
 impl Settings {
     /// How a posterior was made. None where its model cannot be found again.
     pub fn new(posterior: &Posterior, request: &Request) -> Result<Option<Self>> {
-        let Some(model) = posterior.model.source() else { return Ok(None) };
+        let Some(source) = posterior.model.source() else { return Ok(None) };
         Ok(Some(Settings {
             mcvi: env!("CARGO_PKG_VERSION").to_owned(),
             format: FORMAT,
-            model,
+            model: posterior.model.about().name,
+            source,
             fingerprint: Some(Fingerprint::of(posterior.model.as_ref())?),
             chain: posterior.approximation.chain().clone(),
+            seed: request.settings.seed,
             request: request.clone(),
             stop_reason: posterior.stop_reason,
             iterations: posterior.iterations,
@@ -69,7 +75,7 @@ impl Saved {
         let text = std::fs::read_to_string(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
         let value: Value = serde_json::from_str(&text).map_err(|e| bad(format!("{FILE}: {e}")))?;
         let settings = match value["format"].as_u64() {
-            None => super::version1::settings(&value).map_err(|why| bad(format!("{FILE} does not say {why}")))?,
+            None => super::version1::settings(&value).map_err(|why| bad(format!("{FILE} {why}")))?,
             Some(found) if found > FORMAT => {
                 let path = path.display().to_string();
                 return Err(mcvi::Error::Newer { path, found, known: FORMAT }.into());
@@ -86,11 +92,11 @@ impl Saved {
 
     /// The model, if it and its data are still what was fitted.
     pub fn model(&self) -> Result<Arc<dyn BayesianModel>> {
-        let model = catalogue::reopen(&self.settings.model)?;
+        let model = catalogue::reopen(&self.settings.source)?;
         if let Some(fingerprint) = &self.settings.fingerprint
             && let Some(difference) = fingerprint.difference(model.as_ref())?
         {
-            let data = self.settings.model.settings.get("data").and_then(Value::as_str);
+            let data = self.settings.source.settings.get("data").and_then(Value::as_str);
             let why = format!(
                 "{} is a fit of another model, or of other data: {difference}; restore {}, or fit again",
                 self.folder.display(),

@@ -3,6 +3,7 @@
 mod safety;
 mod sweep;
 mod training;
+mod version1;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
