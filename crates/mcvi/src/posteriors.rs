@@ -38,7 +38,7 @@ pub const KIND: &str = "built-in";
 pub fn reopen(source: &Source) -> Result<DescribedModel> {
     let name = source.settings.get("name").and_then(|v| v.as_str()).unwrap_or_default();
     let found = ALL.iter().find(|b| b.name == name);
-    found.ok_or_else(|| Error::Target { why: format!("no `{name}` comes with this version of mcvi") })?.model()
+    found.ok_or_else(|| Error::Target { why: format!("there is no model `{name}` in this version of mcvi") })?.model()
 }
 
 /// All of them, the default first.

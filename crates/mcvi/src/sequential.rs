@@ -4,6 +4,7 @@ use crate::approximation::Approximation;
 use crate::diagnostics::Mean;
 use crate::error::Result;
 use crate::fit::{FitReport, Objective, Settings, fit};
+use crate::seed::derive_seed;
 use crate::transition::Transition;
 
 /// Draws by which a stage is judged.
@@ -32,7 +33,7 @@ pub fn grow(
     let mut grown = approximation.grown(transition)?;
     // Line 3: maximise the local contribution.
     let report = fit(&mut grown, &Settings { objective: Objective::LastStep, ..settings.clone() })?;
-    let diagnostics = grown.draw(JUDGED, settings.seed ^ 0x5_7A6E)?.diagnose();
+    let diagnostics = grown.draw(JUDGED, derive_seed(settings.seed, "stage"))?.diagnose();
     let gain = diagnostics.steps[diagnostics.steps.len() - 1];
     // Line 4: the new approximation is the marginal of the grown chain.
     let kept = gain.value > 0.0;

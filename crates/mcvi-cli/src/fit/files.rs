@@ -38,11 +38,11 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     std::fs::write(folder.join("report.html"), page).context("cannot write report.html")
 }
 
-/// The model and the fit of a folder written before.
-pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Approximation)> {
+/// The model and the fit of a folder written before, and the seed of that fit.
+pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Approximation, u64)> {
     let saved = Saved::open(folder)?;
     let model = saved.model()?;
     let chain = saved.settings.chain.clone();
     let approximation = Approximation::read(&saved.file(FIT), model.clone(), Some(chain), hardware)?;
-    Ok((model, approximation))
+    Ok((model, approximation, saved.settings.request.settings.seed))
 }

@@ -166,12 +166,13 @@ impl Options {
     fn request(&self) -> Result<Request> {
         let sized = self.steps.is_some() || self.leapfrogs.is_some();
         let chain = match &self.chain {
-            ChainOption::None | ChainOption::File(_) if sized => {
-                let why = "--steps and --leapfrogs set the length of a Hamiltonian chain; use --chain hamiltonian";
+            ChainOption::None if sized => {
+                let why = "--steps and --leapfrogs say how long a chain is, and --chain none asks for none";
                 return Err(Mistake(why.to_owned()).into());
             }
-            ChainOption::File(_) if self.covariance.is_some() => {
-                let why = "--covariance is for the chains that mcvi makes; the file of --chain has its own";
+            ChainOption::File(_) if sized || self.covariance.is_some() => {
+                let why =
+                    "the file of --chain describes all of the chain; leave out --steps, --leapfrogs, --covariance";
                 return Err(Mistake(why.to_owned()).into());
             }
             ChainOption::File(path) => ChainChoice::Given(read_chain(path)?),
@@ -234,9 +235,9 @@ pub struct DrawOptions {
     /// How many draws.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     draws: u32,
-    /// The seed of the draws. [default: another than the fit's]
-    #[arg(long, value_name = "N", default_value_t = 0x5EED)]
-    seed: u64,
+    /// The seed of the draws. [default: one derived from the fit's]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// A CSV file to write instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -247,8 +248,9 @@ pub struct DrawOptions {
 /// Draw more from a fit that was saved.
 pub fn draw(options: &DrawOptions) -> Result<()> {
     let hardware = options.hardware.resolved()?;
-    let (model, approximation) = files::load(&options.run, hardware)?;
-    let draws = approximation.draw(options.draws as usize, options.seed)?;
+    let (model, approximation, fitted) = files::load(&options.run, hardware)?;
+    let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, "more draws"));
+    let draws = approximation.draw(options.draws as usize, seed)?;
     let columns = result::columns(model.as_ref(), &draws, hardware)?;
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)

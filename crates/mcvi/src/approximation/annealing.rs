@@ -9,6 +9,7 @@ use crate::density::{Density, Given};
 use crate::error::{Error, Result};
 use crate::params::Group;
 use crate::scope::Choices;
+use crate::seed::derive_seed;
 use crate::target::{Landscape, evaluate};
 use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::{Array, Run};
@@ -62,7 +63,8 @@ impl Approximation {
             let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(Box::new(bend)) };
             let at = StepScope { forward: scope.child("anneal"), inverse: scope.child("anneal.r"), data };
             let moved = transition.apply(&at, ChainState::new(z), &landscape)?;
-            let program = program.seed(seed ^ 0xA22E_A1ED).update(z, moved.state.z).update(weight, weight + gain);
+            let program =
+                program.seed(derive_seed(seed, "annealing")).update(z, moved.state.z).update(weight, weight + gain);
             let accept = moved.diagnostics.iter().find(|(kind, _)| *kind == Diagnostic::Acceptance);
             Ok(match accept {
                 Some((_, accept)) => (program.output("accept", accept.mean_all()), true),

@@ -14,6 +14,7 @@ use crate::diagnostics::{Mean, mean, split_r_hat, zero_weights};
 use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::scope::Choices;
+use crate::seed::derive_seed;
 use std::time::Instant;
 
 /// Iterations between points of the trace.
@@ -22,8 +23,6 @@ const CHUNK: usize = 50;
 const STATIONARY: f64 = 1.2;
 /// The factor by which the rate is lowered.
 const LOWER: f64 = 0.3;
-/// Averages are judged by draws of another seed than the one they were trained with.
-const JUDGES: u64 = 0x0B0B_0B0B_0B0B;
 /// Draws by which averages are compared.
 const COMPARED: usize = 4000;
 /// Draws from which inverse models are regressed.
@@ -304,8 +303,16 @@ struct Judge {
 
 impl Judge {
     fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
-        let compared = Bounds::new(approximation, settings.objective, Choices::Sample, settings.seed ^ JUDGES)?;
-        Ok(Judge { compared, regression: InverseRegression::new(approximation, REGRESSED, settings.seed ^ 0x5EED)? })
+        let compared =
+            Bounds::new(approximation, settings.objective, Choices::Sample, derive_seed(settings.seed, "comparison"))?;
+        Ok(Judge {
+            compared,
+            regression: InverseRegression::new(
+                approximation,
+                REGRESSED,
+                derive_seed(settings.seed, "inverse regression"),
+            )?,
+        })
     }
 
     /// Keep an average if its bound is better. Returns by how much, and the error of that.

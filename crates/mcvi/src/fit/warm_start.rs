@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::minimise::minimise;
 use crate::params::Params;
 use crate::scope::{Choices, is_packed, pack, unpack, write};
+use crate::seed::derive_seed;
 use mcvi_expr::{Program, grad};
 use nalgebra::DVector;
 
@@ -25,7 +26,7 @@ const EVALUATIONS: usize = 80;
 /// Better parameters to start from, or none where the method does not apply.
 pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
     let Approximation { target, params, .. } = approximation;
-    let seed = settings.seed ^ 0x9A0F_11E5;
+    let seed = derive_seed(settings.seed, "warm start");
     let mut regression = InverseRegression::new(approximation, ROWS, seed)?;
     // Which packed values are searched over, and in what units.
     let small = params.iter().filter(|(_, p)| is_packed(p));

@@ -13,6 +13,7 @@ use crate::fit::{Allowance, Fit, FitReport, FitState, StopReason, TracePoint};
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::Choices;
+use crate::seed::derive_seed;
 use crate::target::Target;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -127,7 +128,8 @@ struct Judged {
 
 impl Judged {
     fn new(approximation: Approximation, modes: &[Mode], request: &Request) -> Result<Self> {
-        let draws = approximation.draw(request.draws.max(FEWEST), request.settings.seed ^ 0xD4A3)?;
+        let draws =
+            approximation.draw(request.draws.max(FEWEST), derive_seed(request.settings.seed, "posterior draws"))?;
         let diagnostics = draws.diagnose();
         let verdict = verdict::judge(&draws, &diagnostics, modes);
         Ok(Judged { approximation, draws, diagnostics, verdict })

@@ -13,6 +13,7 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::laplace::log_density;
 use crate::params::Params;
+use crate::seed::derive_seed;
 use crate::target::Target;
 use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
@@ -91,7 +92,7 @@ fn compare(
             Ok(_) | Err(Error::Fit { .. }) => {}
             Err(error) => return Err(error),
         }
-        let draws = plain.draw(DRAWS, settings.seed ^ 0x30DE5)?;
+        let draws = plain.draw(DRAWS, derive_seed(settings.seed, "modes"))?;
         let (place, mode) = (spread(&draws), Mode { diagnostics: Some(draws.diagnose()), ..mode });
         match known.iter_mut().find(|(other, _)| close(other, &place) || close(&place, other)) {
             Some((at, same)) => {
@@ -125,7 +126,7 @@ fn spread(draws: &Draws) -> Initialisation {
 /// The places that climbs from several starts led to, the one of the largest Laplace evidence first.
 fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
     let d = target.dim();
-    let mut rng = StdRng::seed_from_u64(seed ^ 0x30DE5);
+    let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
     let mut modes: Vec<Mode> = vec![];
     let mut first_error = None;
     for i in 0..starts {

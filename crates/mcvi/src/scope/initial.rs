@@ -1,5 +1,7 @@
 //! Starting values of parameters.
 
+use crate::seed::SplitMix;
+
 /// Starting value of a parameter, and the size of a change in it that matters.
 pub struct Initial {
     /// The values, in row-major order.
@@ -23,16 +25,8 @@ impl Initial {
 
 /// Numbers of unit variance, the same on every machine: a network needs units that differ, not randomness.
 pub(super) fn spread_numbers(n: usize, path: &str, seed: u64) -> impl Iterator<Item = f64> + use<> {
-    // FNV-1a over the name, so that layers of one size differ.
-    let name = path.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3));
-    let mut state = name ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (0..n).map(move |_| {
-        // SplitMix64, and a uniform of variance one.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^= x >> 31;
-        ((x >> 11) as f64 / (1u64 << 53) as f64 - 0.5) * 12f64.sqrt()
-    })
+    // The name is part of it, so that layers of one size differ.
+    let mut numbers = SplitMix::new(seed, path);
+    // A uniform of variance one.
+    (0..n).map(move |_| ((numbers.next() >> 11) as f64 / (1u64 << 53) as f64 - 0.5) * 12f64.sqrt())
 }

@@ -8,6 +8,7 @@ use crate::diagnostics::log_mean_exp;
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
+use crate::seed::derive_seed;
 use crate::transition::{Hamiltonian, MetropolisHastings};
 use mcvi_expr::{Array, Data};
 use std::sync::Arc;
@@ -91,7 +92,8 @@ pub fn annealed_evidence(
     let (mut low, mut high) = (1e-3f64.ln(), 2f64.ln());
     for _ in 0..8 {
         let middle = 0.5 * (low + high);
-        let accept = anneal(pilot, middle.exp(), &betas(20), seed ^ 0x9170)?.accept.unwrap_or_default();
+        let accept =
+            anneal(pilot, middle.exp(), &betas(20), derive_seed(seed, "step size"))?.accept.unwrap_or_default();
         let mean = accept.iter().sum::<f64>() / accept.len().max(1) as f64;
         if mean > ACCEPT { low = middle } else { high = middle }
     }

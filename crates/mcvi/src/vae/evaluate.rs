@@ -11,14 +11,13 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, write};
+use crate::seed::derive_seed;
 use crate::target::Target;
 use mcvi_expr::{Array, DType, Program, Run};
 use std::ops::ControlFlow;
 
 /// Rows of one pass.
 const AT_ONCE: usize = 500;
-/// Draws are others than those of a training with the same seed.
-const FRESH: u64 = 0xE7A1_0A7E;
 /// Passes between looks at the clock.
 const PASSES: usize = 4;
 
@@ -88,7 +87,7 @@ impl Evaluator {
             let target = scope.child("target");
             let picture = model.log_odds(&target, estimate.z.opaque()).sigmoid();
             let data = model.data(&target).unwrap_or(picture);
-            let program = program.seed(seed ^ FRESH).output("bound", estimate.bound);
+            let program = program.seed(derive_seed(seed, "evaluation")).output("bound", estimate.bound);
             let program = program.output("z", estimate.z).output("picture", picture).output("data", data);
             Ok((program.output("log_p", estimate.log_p).output("first", estimate.first), ()))
         })?;

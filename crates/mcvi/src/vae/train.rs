@@ -15,14 +15,13 @@ use crate::error::{Error, Result};
 use crate::fit::{KL_WEIGHT, Objective, Optimiser, Settings, Training};
 use crate::hardware::Hardware;
 use crate::params::Params;
+use crate::seed::derive_seed;
 use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// Steps between looks at the clock.
 const CHUNK: usize = 50;
-/// Draws are judged with another seed than the one they were trained with.
-const JUDGES: u64 = 0x5EED_0A11_DA7E;
 /// Images by which the activity of latent variables is judged.
 const JUDGED: usize = 2000;
 /// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this, beyond doubt.
@@ -191,7 +190,8 @@ impl Trainer {
             },
         )?;
         training.write(IMAGES, train)?;
-        let validation = Evaluator::new(&deep, valid, settings.fresh, settings.seed ^ JUDGES, hardware)?;
+        let validation =
+            Evaluator::new(&deep, valid, settings.fresh, derive_seed(settings.seed, "validation"), hardware)?;
         Ok(Trainer {
             approximation,
             architecture: deep.architecture,

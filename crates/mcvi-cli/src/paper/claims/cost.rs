@@ -150,7 +150,7 @@ fn follow(shape: Shape, seed: u64) -> Result<Curve> {
     let settings = Settings { seed, ..Settings::default() };
     let mut training = Training::new(&model, &settings)?;
     let measure = |model: &Approximation| -> Result<f64> {
-        Ok(mean(&model.bounds(FOLLOWED, mcvi::Choices::Sample, seed ^ 0xC10C)?).value)
+        Ok(mean(&model.bounds(FOLLOWED, mcvi::Choices::Sample, mcvi::derive_seed(seed, "clock"))?).value)
     };
     let (mut curve, mut clock, mut next) = (vec![(BEGINNING, measure(&model)?)], 0.0, 0.001);
     while clock < SECONDS {

@@ -129,7 +129,9 @@ pub fn averaging(seed: u64) -> Result<Claim> {
 pub fn local_and_joint(seed: u64) -> Result<Claim> {
     const STEPS: usize = 3;
     let settings = Settings { seed, ..Settings::default() };
-    let report = |model: &Approximation| -> Result<Mean> { Ok(model.draw(DRAWS, seed ^ 0x10CA1)?.diagnose().bound) };
+    let report = |model: &Approximation| -> Result<Mean> {
+        Ok(model.draw(DRAWS, mcvi::derive_seed(seed, "local"))?.diagnose().bound)
+    };
     let mut rows = vec![];
     let mut local = Approximation::new(StomachCancer, Chain::hamiltonian(0))?;
     let mut clock = fit(&mut local, &settings)?.seconds;
