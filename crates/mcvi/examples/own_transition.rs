@@ -3,10 +3,10 @@
 //! A banana, b ≈ a², has log Z = 1.145. The best Gaussian's bound is 0.585. One step that bends it by a learned
 //! amount, undone by a logistic inverse model, reaches 1.13.
 
+use mcvi::Expr;
 use mcvi::density::{Density, Gaussian, Given};
 use mcvi::transition::{ChainState, Moved, StepScope, Transition};
 use mcvi::{Approximation, Chain, Initial, Landscape, Result, Scope, fit};
-use mcvi_expr::Expr;
 
 /// b′ = b + φ a² + σ e, with φ and σ learned; a stays.
 #[derive(Debug)]

@@ -109,7 +109,7 @@ pub use fit::{fit, fit_observed};
 pub use hardware::Hardware;
 pub use initialisation::Initialisation;
 pub use laplace::log_density;
-pub use mcvi_expr::{Array, DType, Device, Expr};
+pub use mcvi_expr::{Array, DType, Device, Expr, External, grad};
 pub use params::{Group, Param, Params};
 pub use scope::{Choices, Initial, Scope};
 pub use seed::derive_seed;

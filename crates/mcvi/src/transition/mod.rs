@@ -5,12 +5,14 @@ mod hamiltonian;
 mod langevin;
 mod metropolis;
 mod over_relaxation;
+mod underdamped;
 
 pub use gibbs::Gibbs;
 pub use hamiltonian::{Dynamics, Hamiltonian, Mass};
 pub use langevin::Langevin;
 pub use metropolis::{AcceptInverse, AcceptModel, Around, MetropolisHastings};
 pub use over_relaxation::OverRelaxation;
+pub use underdamped::Underdamped;
 // Proposals for Metropolis–Hastings steps.
 pub use crate::density::{Drift, RandomWalk};
 
@@ -72,7 +74,7 @@ pub trait Transition: Debug + Send + Sync {
 
 any! {
     /// Any transition, as data where it comes with the library.
-    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation
+    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Underdamped
 }
 
 impl Transition for AnyTransition {

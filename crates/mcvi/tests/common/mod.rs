@@ -4,7 +4,7 @@
 use mcvi::density::{Bernoulli, Categorical, Covariance, Density, Gaussian, Inputs, Predictor};
 use mcvi::transition::{
     AcceptInverse, AcceptModel, Drift, Gibbs, Hamiltonian, Inverse, Langevin, Mass, MetropolisHastings, OverRelaxation,
-    RandomWalk,
+    RandomWalk, Underdamped,
 };
 use mcvi::{Approximation, Chain, Conditional, Initialisation, Params, Scope, Sharing, Target};
 use mcvi_expr::Expr;
@@ -262,6 +262,11 @@ pub fn sweeps(starts: &Starts) -> Vec<Case> {
     ]
 }
 
+/// Underdamped Langevin dynamics with momenta at rest, reversed.
+fn kicked(kicks: usize) -> Underdamped {
+    Underdamped { momentum: Gaussian::momenta_at_rest().into(), inverse: Inverse::Reversed, ..Underdamped::new(kicks) }
+}
+
 /// Hamiltonian and Langevin dynamics without accept/reject.
 pub fn dynamics(starts: &Starts) -> Vec<Case> {
     let wide = || starts.wide.clone();
@@ -287,6 +292,8 @@ pub fn dynamics(starts: &Starts) -> Vec<Case> {
         tilted("Langevin, linear inverse", wide().step(langevin(Inverse::learned(linear())))),
         case("Langevin, network inverse", broad().step(langevin(Inverse::learned(network())))).weights(Weights::Heavy),
         case("Langevin, reversed", broad().step(langevin(Inverse::Reversed))),
+        case("underdamped, 2 kicks", broad().step(Underdamped::new(2))),
+        tilted("underdamped, reversed, T = 2", wide().steps(2, Sharing::Transitions, kicked(1))),
     ]
 }
 

@@ -1,0 +1,93 @@
+//! Underdamped Langevin dynamics: kicks by the gradient, drifts, and a momentum that is refreshed in part between them.
+//!
+//! The splitting is BAOAB (Leimkuhler & Matthews 2013, "Rational construction of stochastic numerical methods for molecular
+//! sampling"). Without friction it is the leapfrog integrator of Algorithm 3.
+
+use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
+use crate::density::{AnyDensity, Density, Gaussian, Given};
+use crate::error::Result;
+use crate::params::Params;
+use crate::scope::Initial;
+use crate::target::Landscape;
+use serde::{Deserialize, Serialize};
+
+/// Kicks with learned step size, diagonal mass and friction, from a drawn momentum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Underdamped {
+    /// Kicks.
+    pub kicks: usize,
+    /// q(v′|x, z), the distribution of the initial momentum.
+    pub momentum: AnyDensity,
+    /// r(v|x, z), the inverse model of the final momentum.
+    pub inverse: Inverse,
+}
+
+impl Underdamped {
+    /// The parameter that is the logarithm of the step size.
+    const LOG_STEP: &str = "log_step";
+
+    /// Both momentum distributions linear in z and ∇log p(x, z).
+    pub fn new(kicks: usize) -> Self {
+        let momentum = AnyDensity::from(Gaussian::linear_in_gradient());
+        Underdamped { kicks, momentum: momentum.clone(), inverse: Inverse::Learned(momentum) }
+    }
+}
+
+impl Transition for Underdamped {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let (scope, mut here) = (&at.forward, target.at(state.z)?);
+        let (step, scale) = ((1.5 / self.kicks.max(1) as f64).min(0.5), scope.momenta().scale.clone());
+        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
+        let log_mass = scale.iter().map(|s| 2.0 * s.ln()).collect();
+        let mass = scope.param("log_mass", scale.len(), || Initial::new(log_mass)).exp();
+        // The share γ of the momentum that a refreshment keeps.
+        let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
+        let noise = ((1.0 - keep.square()) * mass).sqrt();
+
+        let given = Given::momentum(scope, here, at.data);
+        let (mut v, log_q) = self.momentum.draw(&scope.child("momentum"), &given)?;
+        let mut log_ratio = -log_q;
+        for _ in 0..self.kicks {
+            // B and A: half a kick, half a drift. They keep volume.
+            v = v + eps * 0.5 * here.gradient;
+            let middle = here.z + eps * 0.5 * v / mass;
+            // O: the refreshment v″ ~ N(γv, (1 − γ²)M), undone by the same kernel in reverse.
+            let e = scope.normal(v.shape());
+            let refreshed = keep * v + noise * e;
+            let back = (v - keep * refreshed) / noise;
+            log_ratio = log_ratio + (e.square() - back.square()).sum(&[1]) * 0.5;
+            v = refreshed;
+            // A and B.
+            here = target.at(middle + eps * 0.5 * v / mass)?;
+            v = v + eps * 0.5 * here.gradient;
+        }
+        let given = Given::momentum(scope, here, at.data);
+        let log_r = match &self.inverse {
+            // Run backwards, the dynamics starts with −v.
+            Inverse::Reversed => self.momentum.log_density(&scope.child("momentum"), &given, -v)?,
+            Inverse::Learned(r) => r.log_density(&at.inverse, &given, v)?,
+        };
+        Ok(Moved { state: state.at(here.z), log_ratio: log_ratio + log_r, diagnostics: vec![] })
+    }
+
+    fn name(&self) -> (String, String) {
+        ("underdamped Langevin step".to_owned(), format!("of {} kicks", self.kicks))
+    }
+
+    fn gradients(&self) -> usize {
+        self.kicks + 1
+    }
+
+    fn has_network(&self) -> bool {
+        self.momentum.has_network() || self.inverse.has_network()
+    }
+
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        params.number(&format!("{forward}.{}", Self::LOG_STEP)).ok().map(f64::exp)
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
+    }
+}
