@@ -21,10 +21,10 @@
 //! fit(&mut approximation, &Settings { iterations: 4000, ..Settings::default() })?;
 //!
 //! let draws = approximation.draw(10_000, 7)?; // independent draws and their weights
-//! let verdict = draws.diagnose();
+//! let diagnostics = draws.diagnose();
 //! let log_z = std::f64::consts::TAU.ln();
-//! assert!(verdict.bound.value < log_z && verdict.bound.value > log_z - 0.1);
-//! assert!(verdict.pareto_k < 0.7); // the weights can be relied on
+//! assert!(diagnostics.bound.value < log_z && diagnostics.bound.value > log_z - 0.1);
+//! assert!(diagnostics.pareto_k < 0.7); // the weights can be relied on
 //! # Ok::<(), mcvi::Error>(())
 //! ```
 //!
@@ -34,7 +34,7 @@
 //! |---|---|
 //! | log p(x, z) | [`Target`], or [`target`] from a function |
 //! | q(z₀\|x), q(v\|z), r | [`density`]: diagonal and full Gaussians with constant, linear or network means; accept variables; mixture indicators |
-//! | qₜ(zₜ\|zₜ₋₁) with rₜ(zₜ₋₁\|zₜ) | [`transition`]: Gibbs, over-relaxation, Hamiltonian (Algorithm 3), Langevin, Metropolis–Hastings |
+//! | qₜ(zₜ\|zₜ₋₁) with rₜ(zₜ₋₁\|zₜ) | [`transition`]: Gibbs, over-relaxation, Hamiltonian (Algorithm 3), Langevin, underdamped Langevin, Metropolis–Hastings |
 //! | the Markov chain | [`Chain`]: any transitions in any order, parameters shared or not |
 //! | Algorithm 1 | [`lower_bound`] |
 //! | Algorithm 2 | [`fit()`](fit()), [`fit::Settings`] |
@@ -116,3 +116,9 @@ pub use seed::derive_seed;
 pub use sequential::{Stage, grow};
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
 pub use units::Units;
+
+/// The snippets of the README and of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Pages;
