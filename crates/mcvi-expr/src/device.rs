@@ -14,6 +14,15 @@ pub enum Device {
     Cuda(usize),
 }
 
+/// How a program is compiled for a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GpuOptions {
+    /// Products of floats in full precision.
+    pub full_precision: bool,
+    /// Multiprocessors to use at most.
+    pub multiprocessors: Option<usize>,
+}
+
 impl FromStr for Device {
     type Err = Error;
 

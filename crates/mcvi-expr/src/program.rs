@@ -1,8 +1,7 @@
 //! Programs: expressions compiled once, with their state, to be run many times.
 
 use crate::array::Array;
-use crate::cuda;
-use crate::device::Device;
+use crate::device::{Device, GpuOptions};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::graph::{Expr, Graph, NodeId, Op};
@@ -16,14 +15,14 @@ pub struct ProgramBuilder<'g> {
     updates: Vec<(Expr<'g>, Expr<'g>)>,
     threads: Option<usize>,
     device: Device,
-    options: cuda::Options,
+    options: GpuOptions,
     seed: u64,
 }
 
 impl Graph {
     /// Start to describe a program over expressions of this graph.
     pub fn program(&self) -> ProgramBuilder<'_> {
-        let (device, options) = (Device::Cpu, cuda::Options::default());
+        let (device, options) = (Device::Cpu, GpuOptions::default());
         ProgramBuilder { graph: self, outputs: vec![], updates: vec![], threads: None, device, options, seed: 0 }
     }
 }
@@ -56,7 +55,7 @@ impl<'g> ProgramBuilder<'g> {
     /// On a GPU, compute products of `F32` in full precision. By default they are rounded to TF32 before they are
     /// multiplied (10 bits after the point), which is several times faster; sums are in full precision either way.
     pub fn full_precision(mut self) -> Self {
-        self.options.full = true;
+        self.options.full_precision = true;
         self
     }
 
@@ -75,12 +74,13 @@ impl<'g> ProgramBuilder<'g> {
 
     /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is at hand: its size in bytes.
     /// Needs no GPU; for tests.
+    #[cfg(feature = "cuda")]
     #[doc(hidden)]
     pub fn cuda_source(self, processor: &str) -> (String, Option<Result<usize>>) {
         let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
         let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
-        let source = cuda::source(&plan(self.graph, &outputs, &updates), self.options.full);
-        let compiled = cuda::compile_source(&source, processor);
+        let source = crate::cuda::source(&plan(self.graph, &outputs, &updates), self.options.full_precision);
+        let compiled = crate::cuda::compile_source(&source, processor);
         (source, compiled)
     }
 

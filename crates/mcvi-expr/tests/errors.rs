@@ -636,3 +636,14 @@ fn too_many_axes_and_too_much_memory_are_errors() {
     let error = graph.program().output("out", huge + 1.0).compile().unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
 }
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn a_build_without_cuda_says_so() {
+    let graph = Graph::new();
+    let x = graph.scalar(DType::F64, 1.0);
+    let error = graph.program().output("x", x).device(mcvi_expr::Device::Cuda(1)).compile().unwrap_err();
+    let message = "cuda:1: this build has no CUDA support; rebuild with the feature `cuda`, or use the device cpu";
+    assert_eq!(error.to_string(), message);
+    assert_eq!(mcvi_expr::Device::auto(), mcvi_expr::Device::Cpu);
+}

@@ -5,7 +5,8 @@ use super::balance;
 use super::conv::Convolution;
 use super::fuse::{self, Epilogue, Step, Work};
 use super::task::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
-use crate::plan::{ConvPart, Kernel, Life, Plan, place};
+use crate::plan::memory::{Life, place};
+use crate::plan::{ConvPart, Kernel, Plan};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {

@@ -26,15 +26,6 @@ pub(crate) use lower::source;
 
 use crate::error::{Error, Result};
 
-/// How a program is compiled for a GPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    /// Products of floats in full precision.
-    pub full: bool,
-    /// Multiprocessors to use at most.
-    pub multiprocessors: Option<usize>,
-}
-
 /// Compile the source of a plan for a processor, without a GPU; `None` if there is no compiler here.
 pub(crate) fn compile_source(source: &str, processor: &str) -> Option<Result<usize>> {
     nvrtc::available().ok()?;

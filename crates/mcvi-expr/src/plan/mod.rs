@@ -5,13 +5,12 @@
 
 mod build;
 mod emit;
-mod memory;
+pub(crate) mod memory;
 mod peephole;
 mod sink;
 mod view;
 
 pub(crate) use build::plan;
-pub(crate) use memory::{Life, place};
 
 use crate::array::Array;
 use crate::graph::{Blackbox, Draw, ExternalPart, Reduction, Window};
