@@ -3,7 +3,7 @@
 use super::nvrtc;
 use super::task::Functions;
 use crate::error::{Error, Result};
-use crate::plan::{IMAGES_PER_TILE, Kernel, Plan};
+use crate::plan::{Kernel, Plan};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
@@ -104,8 +104,8 @@ impl Gpu {
     pub fn refuse(&self, plan: &Plan) -> Result<()> {
         let large = |k: &Kernel| {
             let Kernel::Conv(c) = k else { return false };
-            let partial = c.f.iter().product::<usize>() * c.x[0].div_ceil(IMAGES_PER_TILE);
-            [c.x.iter().product(), c.y.iter().product(), partial].into_iter().any(|n| n > i32::MAX as usize)
+            let [x, f, y] = c.sizes();
+            [x, y, f * c.parts()].into_iter().any(|n| n > i32::MAX as usize)
         };
         if plan.kernels.iter().any(large) {
             let why = "a convolution has arrays of 2^31 elements or more; use smaller batches, or the CPU".to_owned();

@@ -55,12 +55,11 @@ impl Work {
     fn result(&self) -> Option<(Place, usize, DType)> {
         match self {
             Work::Product { product: p, .. } => Some((p.to, p.m * p.n * p.terms.first()?.items.len(), p.dtype)),
-            Work::Conv { conv: c, small, .. } => match (c.part, small) {
-                (ConvPart::Weight, _) => None,
-                (ConvPart::Input, Some([h, w])) => Some((c.to, c.x[0] * c.x[1] * h * w, c.dtype)),
-                (ConvPart::Input, None) => Some((c.to, c.x.iter().product(), c.dtype)),
-                (ConvPart::Output, _) => Some((c.to, c.y.iter().product(), c.dtype)),
-            },
+            Work::Conv { conv: Conv { part: ConvPart::Weight, .. }, .. } => None,
+            Work::Conv { conv: c, small, .. } => {
+                let len = small.map_or_else(|| c.result(), |extents| c.with_images(extents).result());
+                Some((c.to, len, c.dtype))
+            }
             _ => None,
         }
     }
@@ -208,7 +207,7 @@ impl Steps {
         let mut small = None;
         if conv.part != ConvPart::Input {
             let x = conv.from[0];
-            let whole = Access { buf: x.buf, range: x.first..x.first + conv.x.iter().product::<usize>(), write: false };
+            let whole = Access { buf: x.buf, range: x.first..x.first + conv.operands()[0], write: false };
             if let [s] = self.before(&[whole], None).collect::<Vec<_>>()[..]
                 && let Work::Plan(Kernel::Resize { up: true, from, to, small: extents, large, .. }) = &self.steps[s].work
                 // A view of it in other extents begins at the same place.

@@ -118,7 +118,7 @@ fn ready(step: &Step, steps: &[Step]) -> Option<usize> {
         return Some(0);
     }
     let (buf, first) = (conv.from[1].buf, conv.from[1].first);
-    let filters = Access { buf, range: first..first + conv.f.iter().product::<usize>(), write: false };
+    let filters = Access { buf, range: first..first + conv.operands()[1], write: false };
     let writes = |s: &&Step| s.time() < step.time() && s.touches().iter().any(|t| t.conflicts(&filters));
     Some(steps.iter().filter(writes).map(|s| s.until + 1).max().unwrap_or(0))
 }
