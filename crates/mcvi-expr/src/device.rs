@@ -37,7 +37,7 @@ impl FromStr for Device {
         };
         found.ok_or_else(|| Error::Setting {
             what: "device",
-            why: format!("`{text}` is none of cpu, cuda, cuda:NUMBER, auto"),
+            why: format!("`{text}` is not one of cpu, cuda, cuda:NUMBER, auto"),
         })
     }
 }
@@ -62,6 +62,6 @@ mod tests {
         }
         assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));
         let error = "gpu".parse::<Device>().unwrap_err();
-        assert_eq!(error.to_string(), "device: `gpu` is none of cpu, cuda, cuda:NUMBER, auto");
+        assert_eq!(error.to_string(), "device: `gpu` is not one of cpu, cuda, cuda:NUMBER, auto");
     }
 }

@@ -72,7 +72,7 @@ impl<'g> ProgramBuilder<'g> {
         self
     }
 
-    /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is at hand: its size in bytes.
+    /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is found: its size in bytes.
     /// Needs no GPU; for tests.
     #[cfg(feature = "cuda")]
     #[doc(hidden)]
@@ -105,7 +105,7 @@ impl<'g> ProgramBuilder<'g> {
         }
         for (i, (state, value)) in self.updates.iter().enumerate() {
             let Op::State(slot) = state.op() else {
-                let why = format!("only a state can be updated, and {state:?} is none");
+                let why = format!("only a state can be updated, and {state:?} is not one");
                 return Err(Error::Update { why });
             };
             let name = graph.slot(slot).0;
@@ -170,7 +170,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run of so many steps.
+    /// A run of this many steps.
     pub fn steps(steps: usize) -> Self {
         Run { steps, feeds: vec![], records: vec![] }
     }

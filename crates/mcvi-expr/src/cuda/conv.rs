@@ -38,8 +38,8 @@ fn shares(rows: usize, warps: usize) -> impl Iterator<Item = (usize, usize, usiz
     })
 }
 
-/// Nanoseconds for reads of shared memory by whole warps and products of 16 by 8 by 8, and for the steps of a warp with so many
-/// of these each, as measured on an H200: products take most of it.
+/// Nanoseconds for reads of shared memory by whole warps and products of 16 by 8 by 8, and for the steps of a warp with `each`
+/// of these, as measured on an H200: products take most of it.
 fn inner(reads: usize, products: usize, steps: usize, each: usize) -> f64 {
     0.5 * (1.5 * reads as f64).max(4.1 * products as f64).max(steps as f64 * (16.4 * each as f64).max(220.0))
 }

@@ -119,7 +119,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Compile and load the functions of a program, whose tiles need so many bytes of shared memory.
+    /// Compile and load the functions of a program, whose tiles need `shared` bytes of shared memory.
     pub fn load(&mut self, functions: &Functions, shared: usize) -> Result<()> {
         if shared > self.most_shared() {
             let why = format!("{shared} bytes of shared memory are needed, and it has {}", self.most_shared());
@@ -218,7 +218,7 @@ impl Gpu {
 
 /// What the driver says, and what that means where it is known.
 fn words(e: DriverError) -> String {
-    let said = e.error_string().map_or_else(|_| format!("{:?}", e.0), |s| s.to_string_lossy().into_owned());
+    let message = e.error_string().map_or_else(|_| format!("{:?}", e.0), |s| s.to_string_lossy().into_owned());
     let meaning = match e.0 {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY => "; use smaller arrays or batches, or stop what else runs there",
         CUresult::CUDA_ERROR_NO_DEVICE => "; use the device cpu",
@@ -229,5 +229,5 @@ fn words(e: DriverError) -> String {
         | CUresult::CUDA_ERROR_UNKNOWN => "; the GPU was lost to this process, and what was on it is gone",
         _ => "",
     };
-    format!("the CUDA driver says: {said}{meaning}")
+    format!("the CUDA driver says: {message}{meaning}")
 }

@@ -17,7 +17,7 @@ pub(super) struct Shaped {
     pub tables: Vec<u64>,
 }
 
-/// Order a plan's work for a GPU with so many bytes of shared memory, and give its buffers memory.
+/// Order a plan's work for a GPU with `shared` bytes of shared memory, and assign memory to its buffers.
 pub(super) fn shape(plan: &Plan, shared: usize) -> Shaped {
     let mut steps = fuse::steps(plan);
     balance::spread(&mut steps, shared);
@@ -65,7 +65,7 @@ pub(super) struct Lowered {
     pub checks: bool,
 }
 
-/// Functions and arguments, for buffers from `base` on and tables at `tables`, and so many bytes of shared memory.
+/// Functions and arguments, for buffers from `base` on, tables at `tables`, and `shared` bytes of shared memory.
 pub(super) fn lower(
     plan: &Plan,
     shaped: &Shaped,
@@ -148,7 +148,7 @@ fn sizes<'a>(
     sizes
 }
 
-/// Bytes of shared memory a block has where nobody says: those of an H100.
+/// Bytes of shared memory a block is taken to have where there is no GPU to ask: those of an H100.
 const SHARED: usize = 223 << 10;
 
 /// The source for a plan, for tests and for those who want to read it.

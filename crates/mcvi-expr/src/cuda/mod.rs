@@ -3,7 +3,7 @@
 //! A whole run is one kernel: every multiprocessor walks through a list of tiles, fixed beforehand, and waits between levels
 //! for those that others must complete first (`source/run.cu`). So a level costs one exchange through the cache instead of a
 //! launch, and kernels of one level run side by side. What a tile computes is fixed by the plan alone: results depend
-//! neither on the number of multiprocessors used nor on who computes what.
+//! neither on the number of multiprocessors used nor on which of them computes what.
 
 mod access;
 mod balance;

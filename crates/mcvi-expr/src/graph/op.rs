@@ -130,7 +130,7 @@ impl Window {
         Some(room / self.stride + 1)
     }
 
-    /// Extent of the padded axis that a filter reads for so many outputs: what `output` gives is the most that fit.
+    /// Extent of the padded axis that a filter reads to give this many outputs; the inverse of `output`.
     pub fn reach(self, outputs: usize, filter: usize) -> usize {
         (outputs - 1) * self.stride + filter
     }
