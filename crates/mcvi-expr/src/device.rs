@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 /// What a program is compiled for. From text: `cpu`, `cuda`, `cuda:1`, or `auto` (a GPU if there is one that can be used).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Device {
     /// The processor, with as many threads as asked for.
     #[default]

@@ -9,6 +9,7 @@ use crate::plan::{Plan, Slot, plan};
 use crate::shape::{DType, Shape};
 
 /// What a program computes, collected before it is compiled. Made by [`Graph::program`].
+#[must_use = "a description of a program; `compile` makes the program"]
 pub struct ProgramBuilder<'g> {
     graph: &'g Graph,
     outputs: Vec<(String, Expr<'g>)>,
@@ -163,6 +164,7 @@ pub struct Program {
 }
 
 /// How often to run a program, with what inputs, and what to keep from each step.
+#[must_use = "a description of a run; `Program::execute` runs it"]
 pub struct Run<'a> {
     steps: usize,
     feeds: Vec<(&'a str, &'a Array)>,
