@@ -8,6 +8,7 @@ mod derivatives;
 mod determinism;
 mod errors;
 mod external;
+mod memory;
 mod mixed_term;
 mod programs;
 mod regressions;
