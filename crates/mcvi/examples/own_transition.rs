@@ -21,7 +21,7 @@ impl Transition for Bend {
         let z = at.forward.graph().concat(&[a, b + phi * a.square() + log_sigma.exp() * e], 1);
         let log_q = (e.square() * -0.5 - log_sigma).sum(&[1]) - 0.5 * std::f64::consts::TAU.ln();
         let log_r = Logistic.log_density(&at.inverse, &Given::position(&at.inverse, target.at(z)?, at.data), b)?;
-        Ok(Moved { state: state.at(z), log_ratio: log_r - log_q, diagnostics: vec![] })
+        Ok(Moved::new(state.at(z), log_r - log_q))
     }
 }
 

@@ -279,7 +279,9 @@ pub struct DescribedModel {
     pub about: About,
     /// Where it can be found again.
     pub source: Source,
-    /// A digest of data that the model holds beside its observations.
+    /// Labels of the elements of some parameters, by name, along each axis.
+    pub labels: Vec<(String, Vec<Vec<String>>)>,
+    /// A digest of all data, where the model holds more than its observations.
     pub data_digest: Option<String>,
 }
 
@@ -300,7 +302,11 @@ impl BayesianModel for DescribedModel {
         self.about.clone()
     }
     fn parameters(&self) -> Vec<Parameter> {
-        BayesianModel::parameters(&self.model)
+        let labelled = |p: Parameter| match self.labels.iter().find(|(name, _)| *name == p.name) {
+            Some((_, labels)) => p.labelled(labels.clone()),
+            None => p,
+        };
+        BayesianModel::parameters(&self.model).into_iter().map(labelled).collect()
     }
     fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
         BayesianModel::quantities(&self.model, z, seed, hardware)

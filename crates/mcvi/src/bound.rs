@@ -11,6 +11,7 @@ use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// The bound of every row, and what was met on the way.
+#[non_exhaustive]
 pub struct Estimate<'g> {
     /// The lower bound estimate L of each draw. NaN counts as −∞ wherever it is used.
     pub bound: Expr<'g>,

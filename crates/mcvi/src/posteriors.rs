@@ -27,7 +27,7 @@ impl BuiltIn {
             log_evidence: self.log_evidence,
         };
         let source = Source::new(KIND, json!({ "name": self.name }));
-        Ok(DescribedModel { model: (self.make)()?, about, source, data_digest: None })
+        Ok(DescribedModel { model: (self.make)()?, about, source, labels: vec![], data_digest: None })
     }
 }
 

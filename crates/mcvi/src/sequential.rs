@@ -12,6 +12,7 @@ const JUDGED: usize = 20_000;
 
 /// What a stage came to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stage {
     /// E log αₜ of the new step, from fresh draws.
     pub gain: Mean,

@@ -164,7 +164,7 @@ fn temperatures_out_of_order_are_errors() {
         assert!(matches!(error, Error::Setting { what: "temperatures", .. }), "{betas:?}: {error}");
     }
     // A bridge has no conditionals to sample from.
-    let error = approximation.anneal(&Gibbs { inverse: Inverse::Reversed }, &[1.0], 10, 1).err().unwrap();
+    let error = approximation.anneal(&Gibbs::new(Inverse::Reversed), &[1.0], 10, 1).err().unwrap();
     assert!(error.to_string().contains("Gibbs"), "{error}");
 }
 

@@ -149,9 +149,8 @@ struct Probe;
 impl Transition for Probe {
     fn apply<'g>(&self, _: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let at = target.at(state.z)?;
-        let diagnostics =
-            vec![(Diagnostic::Other("d0"), at.gradient.at(1, 0)), (Diagnostic::Other("d1"), at.gradient.at(1, 1))];
-        Ok(Moved { state, log_ratio: at.log_p * 0.0, diagnostics })
+        let moved = Moved::new(state, at.log_p * 0.0).with(Diagnostic::Other("d0"), at.gradient.at(1, 0));
+        Ok(moved.with(Diagnostic::Other("d1"), at.gradient.at(1, 1)))
     }
 }
 
@@ -203,13 +202,11 @@ impl Transition for ThereAndBack {
         let (there, w) = dynamics.run(target, from, v)?;
         let (back, u) = dynamics.reverse(target, there, w)?;
         let distance = |a: Expr<'g>, b: Expr<'g>| (a - b).abs().max_over(&[1]);
-        let diagnostics = vec![
-            (Diagnostic::Other("went"), distance(there.z, from.z)),
-            (Diagnostic::Other("z"), distance(back.z, from.z)),
-            (Diagnostic::Other("v"), distance(u, v)),
-            (Diagnostic::EnergyChange, dynamics.energy(there, w) - dynamics.energy(from, v)),
-        ];
-        Ok(Moved { state: state.at(back.z), log_ratio: back.log_p * 0.0, diagnostics })
+        let moved = Moved::new(state.at(back.z), back.log_p * 0.0)
+            .with(Diagnostic::Other("went"), distance(there.z, from.z))
+            .with(Diagnostic::Other("z"), distance(back.z, from.z))
+            .with(Diagnostic::Other("v"), distance(u, v));
+        Ok(moved.with(Diagnostic::EnergyChange, dynamics.energy(there, w) - dynamics.energy(from, v)))
     }
 }
 

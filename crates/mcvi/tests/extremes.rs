@@ -40,7 +40,7 @@ fn assert_honest(bound: Mean, log_z: f64, what: &str) {
 
 /// The chains that every extreme is tried with.
 fn chains() -> Vec<(&'static str, Chain)> {
-    let langevin = Langevin { inverse: Inverse::learned(Gaussian::linear()) };
+    let langevin = Langevin::new(Inverse::learned(Gaussian::linear()));
     vec![
         ("diagonal", Chain::new(Gaussian::diagonal())),
         ("full", Chain::new(Gaussian::full())),
@@ -117,7 +117,7 @@ fn an_offset_does_not_hide_the_slope_towards_a_wide_mode() {
 #[test]
 fn a_start_of_almost_no_width_is_left_again() {
     let start = Gaussian::fixed(&[-3.0, 4.0], &[1e-5, 1e-5]);
-    let langevin = Langevin { inverse: Inverse::learned(Gaussian::linear()) };
+    let langevin = Langevin::new(Inverse::learned(Gaussian::linear()));
     let hamiltonian = Hamiltonian::new(3);
     for chain in [Chain::new(start.clone()).step(langevin), Chain::new(start.clone()).step(hamiltonian)] {
         let (target, log_z) = normal(&[0.0, 0.0], &[1.0, 2.0], 0.0);

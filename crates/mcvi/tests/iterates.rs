@@ -21,7 +21,7 @@ fn metropolis(steps: usize) -> Chain {
 
 /// A chain of Langevin steps with an inverse model each, from a start that is much narrower than the target.
 fn langevin(steps: usize) -> Chain {
-    let step = Langevin { inverse: Inverse::learned(Gaussian::linear()) };
+    let step = Langevin::new(Inverse::learned(Gaussian::linear()));
     Chain::new(Gaussian::fixed(&[1.0, 1.0], &[0.3, 0.3])).steps(steps, Sharing::Nothing, step)
 }
 
@@ -38,7 +38,7 @@ fn averaging_iterates_lowers_the_variance_of_the_estimate() {
     // Steps that leave the target nearly invariant: each adds noise to the estimate, and the mean over all positions
     // has less of it than the last one.
     let chain = || {
-        let step = Langevin { inverse: Inverse::Reversed };
+        let step = Langevin::new(Inverse::Reversed);
         Chain::new(Gaussian::fixed(&[0.0, 0.0], &[1.0, 1.0])).steps(4, Sharing::Everything, step)
     };
     // The bound with choices averaged over, one draw at a time: its spread over seeds.

@@ -102,7 +102,7 @@ fn a_saved_fit_is_grown_like_the_one_in_memory() {
     assert_eq!(loaded.chain(), &chain());
     let other = Approximation::load_with(&path, correlated(), Chain::hamiltonian(2)).err().unwrap().to_string();
     assert!(other.contains("of another chain: a Hamiltonian step of 1 leapfrogs ("), "{other}");
-    let step = || Langevin { inverse: Inverse::learned(Gaussian::linear()) };
+    let step = || Langevin::new(Inverse::learned(Gaussian::linear()));
     let (grown, stage) = grow(&approximation, step(), &quick()).unwrap();
     let (again, same) = grow(&loaded, step(), &quick()).unwrap();
     assert_eq!(stage.gain, same.gain);
@@ -121,7 +121,7 @@ fn a_step_that_does_not_help_is_taken_away_again() {
     // The approximation is exact: no step can improve it.
     let normal = target(1, |_, z| z.square().sum(&[1]) * -0.5);
     let exact = Approximation::new(normal, Chain::new(Gaussian::fixed(&[0.0], &[1.0]))).unwrap();
-    let step = Langevin { inverse: Inverse::learned(Gaussian::diagonal()) };
+    let step = Langevin::new(Inverse::learned(Gaussian::diagonal()));
     let (grown, stage) = grow(&exact, step, &quick()).unwrap();
     assert!(stage.gain.value < 3.0 * stage.gain.se, "{:?}", stage.gain);
     assert_eq!(grown.chain().len(), usize::from(stage.kept));

@@ -45,7 +45,16 @@ pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
     let all = |list: &[Quantity], picked: Option<&[usize]>| -> Vec<Variable> {
         list.iter().map(|q| variable(q, &q.name, picked)).collect()
     };
-    let posterior = [all(&q.parameters, picked), all(&q.generated, picked)].concat();
+    // Coordinates with labels; the others are numbered.
+    let coordinates = model.parameters().into_iter().flat_map(|p| {
+        let axis = move |(i, labels): (usize, Vec<String>)| {
+            let dim = format!("{}_dim_{i}", p.name);
+            Variable { name: dim.clone(), dims: vec![(dim, labels.len())], values: Values::Text(labels) }
+        };
+        p.labels.into_iter().enumerate().map(axis).collect::<Vec<_>>()
+    });
+    let coordinates: Vec<Variable> = coordinates.collect();
+    let posterior = [all(&q.parameters, picked), all(&q.generated, picked), coordinates.clone()].concat();
     let stat = |name: &str, values: &[f64]| {
         let q = Quantity { name: name.to_owned(), shape: vec![], values: values[..outcome.count].to_vec() };
         variable(&q, name, picked)
@@ -64,7 +73,7 @@ pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
         groups.push(group("observed_data", observed.collect()));
     }
     match model.prior(PRIOR, seed) {
-        Ok(prior) => groups.push(group("prior", all(&prior.parameters, None))),
+        Ok(prior) => groups.push(group("prior", [all(&prior.parameters, None), coordinates].concat())),
         // A flat prior has no draws.
         Err(mcvi::Error::CannotDraw { .. }) => {}
         Err(error) => return Err(error.into()),

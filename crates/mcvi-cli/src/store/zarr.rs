@@ -44,6 +44,8 @@ pub enum Values {
     F64(Vec<f64>),
     /// Whole numbers.
     I64(Vec<i64>),
+    /// Texts, such as labels of coordinates.
+    Text(Vec<String>),
 }
 
 impl Values {
@@ -51,13 +53,23 @@ impl Values {
         match self {
             Self::F64(values) => values.len(),
             Self::I64(values) => values.len(),
+            Self::Text(values) => values.len(),
         }
     }
 
-    fn data_type(&self) -> &'static str {
+    fn data_type(&self) -> String {
         match self {
-            Self::F64(_) => "<f8",
-            Self::I64(_) => "<i8",
+            Self::F64(_) => "<f8".to_owned(),
+            Self::I64(_) => "<i8".to_owned(),
+            Self::Text(_) => format!("<U{}", self.width() / 4),
+        }
+    }
+
+    /// Bytes of an element. Texts are as NumPy has them: code points of four bytes, all as long as the longest.
+    fn width(&self) -> usize {
+        match self {
+            Self::F64(_) | Self::I64(_) => 8,
+            Self::Text(values) => 4 * values.iter().map(|v| v.chars().count()).max().unwrap_or(0).max(1),
         }
     }
 
@@ -66,8 +78,14 @@ impl Values {
         match self {
             Self::F64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
             Self::I64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
+            Self::Text(values) => values[from..to].iter().try_for_each(|v| {
+                let mut bytes: Vec<u8> = v.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+                bytes.resize(self.width(), 0);
+                out.write_all(&bytes)
+            })?,
         }
-        (to - from..chunk).try_for_each(|_| out.write_all(&[0; 8]))
+        let nothing = vec![0; self.width()];
+        (to - from..chunk).try_for_each(|_| out.write_all(&nothing))
     }
 }
 

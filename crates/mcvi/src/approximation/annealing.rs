@@ -16,6 +16,7 @@ use mcvi_expr::{Array, Run};
 
 /// What an annealed chain came to.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Annealed {
     /// The last positions.
     pub z: Vec<Vec<f64>>,

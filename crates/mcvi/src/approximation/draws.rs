@@ -17,6 +17,7 @@ const DIVERGED: f64 = 1000.0;
 
 /// Independent draws of z with the log weight L of the path that led to each.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Draws {
     /// Rows of z.
     pub z: Vec<Vec<f64>>,
@@ -34,6 +35,7 @@ pub struct Draws {
 
 /// What draws say about the approximation they come from.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Diagnostics {
     /// The bound, with its standard error.
     pub bound: Mean,

@@ -11,6 +11,7 @@ pub type NamedValues = Vec<(String, Vec<f64>)>;
 
 /// How much the stochastic gradient of one parameter varies.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GradientSpread {
     /// The parameter.
     pub name: String,

@@ -57,6 +57,7 @@ impl StopReason {
 
 /// A point of the trace: what an observer sees while a fit runs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TracePoint {
     /// Iterations so far.
     pub iteration: usize,
@@ -74,6 +75,7 @@ pub struct TracePoint {
 
 /// How a fit went.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FitReport {
     /// Why it stopped.
     pub stop_reason: StopReason,

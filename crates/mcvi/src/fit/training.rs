@@ -29,6 +29,7 @@ pub struct Training {
 
 /// What some iterations came to.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct IterationStats {
     /// The bound's estimate of each iteration, over its finite draws.
     pub bounds: Vec<f64>,

@@ -33,6 +33,7 @@ const DRAWS: usize = 4000;
 
 /// A place where the log density is highest around.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Mode {
     /// Where, and how wide.
     pub initialisation: Initialisation,

@@ -101,9 +101,13 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel>
     // In full, so that it is found from anywhere.
     let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
     let source = Source::new(KIND, json!({ "family": family, "data": whole, "target": table.columns[target] }));
+    let predictors: Vec<String> = design.predictors.iter().map(|p| p.name.clone()).collect();
+    // A single coefficient is a number, without an axis.
+    let axes = if predictors.len() > 1 { vec![predictors] } else { vec![] };
+    let labels = vec![("beta_std".to_owned(), axes)];
     let model = model(family, design, observed, outcome).map_err(|error| table.mistake(error))?;
     let about = About { name: family.name().to_owned(), description, notes, log_evidence: None };
-    Ok(DescribedModel { model, about, source, data_digest: Some(digest.finish()) })
+    Ok(DescribedModel { model, about, source, labels, data_digest: Some(digest.finish()) })
 }
 
 /// The same from a [`Source`] that a saved run has kept.

@@ -10,9 +10,17 @@ use serde::{Deserialize, Serialize};
 /// One sweep over all coordinates, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Gibbs {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
+}
+
+impl Gibbs {
+    /// With this inverse model.
+    pub fn new(inverse: Inverse) -> Self {
+        Gibbs { inverse }
+    }
 }
 
 impl Transition for Gibbs {
@@ -86,7 +94,7 @@ pub(super) fn sweep<'g>(
             log_r
         }
     };
-    Ok(Moved { state: state.at(z), log_ratio: log_r - log_q, diagnostics: vec![] })
+    Ok(Moved::new(state.at(z), log_r - log_q))
 }
 
 /// Log density of standardised values `e`, one a row.

@@ -132,11 +132,7 @@ impl Transition for Hamiltonian {
         // Line 6, without the log p terms.
         let log_r = self.log_inverse(at, to, v)?;
         let delta_h = dynamics.energy(to, v) - dynamics.energy(from, v0);
-        Ok(Moved {
-            state: state.at(to.z),
-            log_ratio: log_r - log_q,
-            diagnostics: vec![(Diagnostic::EnergyChange, delta_h)],
-        })
+        Ok(Moved::new(state.at(to.z), log_r - log_q).with(Diagnostic::EnergyChange, delta_h))
     }
 
     fn name(&self) -> (String, String) {

@@ -9,9 +9,17 @@ use serde::{Deserialize, Serialize};
 /// zₜ ~ N(zₜ₋₁ + ½s² ∇log p(x, zₜ₋₁), s²), s learned for each coordinate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Langevin {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
+}
+
+impl Langevin {
+    /// With this inverse model.
+    pub fn new(inverse: Inverse) -> Self {
+        Langevin { inverse }
+    }
 }
 
 impl Transition for Langevin {
@@ -23,7 +31,7 @@ impl Transition for Langevin {
             Inverse::Reversed => Drift.log_density(&at.forward, &back, state.z)?,
             Inverse::Learned(r) => r.log_density(&at.inverse, &back, state.z)?,
         };
-        Ok(Moved { state: state.at(z), log_ratio: log_r - log_q, diagnostics: vec![] })
+        Ok(Moved::new(state.at(z), log_r - log_q))
     }
 
     fn name(&self) -> (String, String) {

@@ -142,6 +142,7 @@ impl<'g> ChainState<'g> {
 }
 
 /// What a step did.
+#[non_exhaustive]
 pub struct Moved<'g> {
     /// Where the chain is now.
     pub state: ChainState<'g>,
@@ -149,6 +150,19 @@ pub struct Moved<'g> {
     pub log_ratio: Expr<'g>,
     /// What else is worth knowing, one number a row.
     pub diagnostics: Vec<(Diagnostic, Expr<'g>)>,
+}
+
+impl<'g> Moved<'g> {
+    /// A step without diagnostics.
+    pub fn new(state: ChainState<'g>, log_ratio: Expr<'g>) -> Self {
+        Moved { state, log_ratio, diagnostics: vec![] }
+    }
+
+    /// With one more diagnostic, one number a row.
+    pub fn with(mut self, diagnostic: Diagnostic, value: Expr<'g>) -> Self {
+        self.diagnostics.push((diagnostic, value));
+        self
+    }
 }
 
 /// What a step tells besides where it went.

@@ -10,12 +10,18 @@ use serde::{Deserialize, Serialize};
 /// One sweep of zⁱ ~ N(μᵢ + α(zⁱ − μᵢ), σᵢ²(1 − α²)), |α| < 1 learned. At α = 0 it is Gibbs sampling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct OverRelaxation {
     /// The inverse model r(zₜ₋₁|x, zₜ).
     pub inverse: Inverse,
 }
 
 impl OverRelaxation {
+    /// With this inverse model.
+    pub fn new(inverse: Inverse) -> Self {
+        OverRelaxation { inverse }
+    }
+
     /// The name of the parameter that α is the hyperbolic tangent of.
     pub const PARAMETER: &'static str = "atanh_alpha";
 }

@@ -68,7 +68,7 @@ impl Transition for Underdamped {
             Inverse::Reversed => self.momentum.log_density(&scope.child("momentum"), &given, -v)?,
             Inverse::Learned(r) => r.log_density(&at.inverse, &given, v)?,
         };
-        Ok(Moved { state: state.at(here.z), log_ratio: log_ratio + log_r, diagnostics: vec![] })
+        Ok(Moved::new(state.at(here.z), log_ratio + log_r))
     }
 
     fn name(&self) -> (String, String) {

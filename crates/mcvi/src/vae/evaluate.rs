@@ -33,6 +33,7 @@ pub struct Evaluator {
 
 /// What importance sampling says about a set of images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Evidence {
     /// Samples of each image.
     pub samples: usize,

@@ -224,15 +224,15 @@ pub fn accept_learned() -> AcceptInverse {
 }
 
 pub fn gibbs(inverse: Inverse) -> Gibbs {
-    Gibbs { inverse }
+    Gibbs::new(inverse)
 }
 
 pub fn relaxed(inverse: Inverse) -> OverRelaxation {
-    OverRelaxation { inverse }
+    OverRelaxation::new(inverse)
 }
 
 pub fn langevin(inverse: Inverse) -> Langevin {
-    Langevin { inverse }
+    Langevin::new(inverse)
 }
 
 /// Gibbs sampling and over-relaxation.

@@ -24,7 +24,7 @@ pub fn detailed_balance(seed: u64) -> Result<Claim> {
     let mut learned = Approximation::new(BivariateGaussian::default(), gaussian::chain(Sampler::Gibbs, SWEEPS))?;
     fit(&mut learned, &Settings { seed, ..Settings::default() })?;
     let start = Gaussian::fixed(&[gaussian::START; 2], &[gaussian::START_SD; 2]);
-    let reversed = Chain::new(start).steps(SWEEPS, Sharing::Everything, Gibbs { inverse: Inverse::Reversed });
+    let reversed = Chain::new(start).steps(SWEEPS, Sharing::Everything, Gibbs::new(Inverse::Reversed));
     let reversed = Approximation::new(BivariateGaussian::default(), reversed)?;
     let learned = learned.draw(DRAWS, seed)?.diagnose().steps;
     let largest = reversed.draw(1000, seed)?.steps.iter().flatten().fold(0.0, |m: f64, a| m.max(a.abs()));
