@@ -124,7 +124,7 @@ fn a_run_begins_with_the_weights_of_another() {
     succeeded(&begin(&joined, &["--join", "true"]));
     refused(&joined, &[], &["joined learned from the validation images", "--join"]);
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first\n"), "{table}");
+    assert!(table.contains("second: started from the weights of first\n"), "{table}");
     // What it began with does not change, whatever is said later.
     let again = ["vae", "train", "--resume", "--out", text(&second), "--from", text(&joined), "--epochs", "5"];
     succeeded(&mcvi(&again));
@@ -133,12 +133,12 @@ fn a_run_begins_with_the_weights_of_another() {
     );
     std::fs::rename(dir.path().join("moved"), &first).unwrap();
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first, after 20 epochs"), "{table}");
+    assert!(table.contains("second: started from the weights of first, after 20 epochs"), "{table}");
     // Made again, and from the one that had begun with it.
     std::fs::remove_dir_all(&first).unwrap();
     succeeded(&begin(&first, &["--from", text(&second), "--leapfrogs", "0"]));
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first\n"), "{table}");
+    assert!(table.contains("second: started from the weights of first\n"), "{table}");
 }
 
 #[test]
