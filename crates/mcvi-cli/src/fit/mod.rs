@@ -107,7 +107,7 @@ impl std::str::FromStr for ChainOption {
             "none" => Ok(ChainOption::None),
             "hamiltonian" => Ok(ChainOption::Hamiltonian),
             file if file.ends_with(".toml") || file.ends_with(".json") => Ok(ChainOption::File(file.into())),
-            _ => Err("choose auto, none, hamiltonian, or a file FILE.toml or FILE.json".to_owned()),
+            _ => Err("possible values: auto, none, hamiltonian, FILE.toml, FILE.json".to_owned()),
         }
     }
 }

@@ -45,7 +45,7 @@ struct Table {
 pub fn run(options: &Options) -> Result<()> {
     let mut places = options.folders.clone();
     if let Some(absent) = places.iter().find(|path| !path.is_dir()) {
-        let why = format!("{} is no folder; give one that holds runs of `mcvi vae train`", absent.display());
+        let why = format!("{} is not a folder; give one that holds runs of `mcvi vae train`", absent.display());
         return Err(Mistake(why).into());
     }
     if places.is_empty() {
