@@ -16,7 +16,7 @@ pub struct OverRelaxation {
 }
 
 impl OverRelaxation {
-    /// The name of the parameter that α is the hyperbolic tangent of.
+    /// The name of the parameter whose hyperbolic tangent is α.
     pub const PARAMETER: &'static str = "atanh_alpha";
 }
 
