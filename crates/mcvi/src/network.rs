@@ -49,7 +49,7 @@ pub trait Network: Debug + Send + Sync {
 }
 
 any! {
-    /// Any network, as data where it comes with the library.
+    /// Any network, as data if it is built in.
     AnyNetwork is Network: Dense, ConvEncoder, ConvDecoder
 }
 

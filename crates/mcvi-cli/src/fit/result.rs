@@ -88,7 +88,7 @@ impl Outcome {
             let _ = writeln!(text, "  because {reason}");
         }
         for next in &v.advice {
-            let _ = writeln!(text, "  try {}", advice(*next));
+            let _ = writeln!(text, "  next: {}", advice(*next));
         }
         let known = about.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));

@@ -153,7 +153,7 @@ impl Table {
         for run in self.all() {
             if let Some(n) = run.results.samples.filter(|n| *n < SAMPLES) {
                 let samples = counted(n, "sample");
-                let _ = writeln!(text, "{}: evaluated with {samples} an image, not {SAMPLES}", run.name());
+                let _ = writeln!(text, "{}: evaluated with {samples} per image, not {SAMPLES}", run.name());
             }
         }
         let missing: Vec<&Row> =

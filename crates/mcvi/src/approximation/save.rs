@@ -59,7 +59,7 @@ impl Approximation {
                 return no(format!("holds a fit of another chain: {}; this one is {}", whole(&saved), whole(&chain)));
             }
             (_, Some(chain)) | (Some(chain), None) => chain,
-            (None, None) => return no("does not hold its chain, being of version 0.1; give the chain".to_owned()),
+            (None, None) => return no("is of version 0.1 and does not hold its chain; give the chain".to_owned()),
         };
         let read = |name: &str| record.array(name).map_err(|why| bad(path, why));
         let (center, covariance) = (read(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
@@ -69,7 +69,7 @@ impl Approximation {
             return no(format!("is a fit in {is} dimensions, the target has {needs}"));
         }
         if initialisation.covariance.len() != target.dim().pow(2) {
-            return no(format!("`{COVARIANCE}` is no matrix of {} rows", target.dim()));
+            return no(format!("`{COVARIANCE}` is not a matrix of {} rows", target.dim()));
         }
         // The chain determines the parameters; the file holds their values.
         let mut made = Approximation::initialised(target, chain, initialisation, hardware)?;

@@ -160,8 +160,8 @@ impl Dataset {
                 None => images.clone(),
                 Some(part) if part.is_empty() => {
                     let found = format!("{} images", images.len());
-                    let remedy = "add images, or give the splits apart";
-                    return Err(wrong(path, found, "at least 6, to be split by sixths", remedy));
+                    let remedy = "add images, or give the splits separately";
+                    return Err(wrong(path, found, "at least 6, to be split into sixths", remedy));
                 }
                 Some(part) => images.take(part)?,
             });
@@ -230,5 +230,5 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
     let first: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-    format!("no images I know ({}{more})", first.join(", "))
+    format!("no known images ({}{more})", first.join(", "))
 }

@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
     if size.map(|n| n as u64) != Some(rest) {
         let expected = format!("{count} images of {height}×{width} in {}", header.kind.name());
         let remedy = "the file is damaged or incomplete; write it again with numpy.save";
-        return Err(wrong(path, format!("{rest} bytes behind the header"), expected, remedy));
+        return Err(wrong(path, format!("{rest} bytes after the header"), expected, remedy));
     }
     let mut scale = Scale { grey: Vec::with_capacity(count * pixels), unit: true, whole: true };
     for image in 0..count {
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
         for value in header.kind.values(&bytes) {
             scale.push(value).map_err(|expected| {
                 let found = format!("the value {value} in image {image}");
-                wrong(path, found, expected, "scale the images before they are saved")
+                wrong(path, found, expected, "scale the images before saving them")
             })?;
         }
     }
@@ -182,7 +182,7 @@ fn image_shape(path: &Path, text: &str) -> Result<(usize, usize, usize)> {
     let dims: Result<Vec<usize>, _> = dims.map(str::parse).collect();
     let bad = || -> Error {
         let expected = "[n, height, width], or [n, pixels] of square images, none of them 0";
-        wrong(path, format!("an array of shape [{}]", text.escape_debug()), expected, "reshape it before it is saved")
+        wrong(path, format!("an array of shape [{}]", text.escape_debug()), expected, "reshape it before saving it")
     };
     let (count, height, width) = match dims.as_deref() {
         Ok(&[count, pixels]) if pixels.isqrt().pow(2) == pixels => (count, pixels.isqrt(), pixels.isqrt()),

@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Path) -> Result<Images> {
     paths.sort();
     let other = |path: &&PathBuf| extension(path).is_some_and(|e| OTHERS.contains(&e.as_str()));
     if let Some(path) = paths.iter().find(other) {
-        return Err(wrong(path, "a picture in another format", "PNG or PGM", "convert it, or take it away"));
+        return Err(wrong(path, "a picture in another format", "PNG or PGM", "convert it, or remove it"));
     }
     // Files that macOS leaves beside pictures on other systems start with a dot.
     let hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -115,14 +115,14 @@ fn pgm(bytes: &[u8]) -> Picture {
             values.push(value);
         }
         if !rest.trim_ascii().is_empty() {
-            return bad("something else than numbers among the pixels");
+            return bad("something other than numbers among the pixels");
         }
     } else {
         // One space; whatever follows it is a pixel.
         rest = rest.get(1..).unwrap_or_default();
         let (samples, behind) = rest.split_at(rest.len().min(pixels * if white > 255 { 2 } else { 1 }));
         if !behind.trim_ascii().is_empty() {
-            return bad("more behind the last pixel");
+            return bad("more after the last pixel");
         }
         if white > 255 {
             values.extend(samples.as_chunks().0.iter().map(|b| u16::from_be_bytes(*b) as usize));

@@ -56,7 +56,7 @@ pub trait Density: Debug + Send + Sync {
 }
 
 any! {
-    /// Any density, as data where it comes with the library.
+    /// Any density, as data if it is built in.
     AnyDensity is Density: Gaussian, RandomWalk, Drift
 }
 

@@ -81,7 +81,7 @@ impl Fit {
         }
         let other = |error: Error| Error::Setting {
             what: "state of a fit",
-            why: format!("it is one of another model or chain, or damaged: {error}"),
+            why: format!("it is the state of another model or chain, or damaged: {error}"),
         };
         let mut params = approximation.params.clone();
         for (name, value, scale) in &state.best {

@@ -59,12 +59,12 @@ impl Checkpoint {
         let other = |why: String| Err(Error::Setting { what: "state of a fit", why });
         let (saved, d) = (initialisation.center.len(), target.dim());
         if saved != d {
-            return other(format!("it is one of another model: it has {saved} dimensions, this one {d}"));
+            return other(format!("it is the state of another model: it has {saved} dimensions, this one {d}"));
         }
         let is = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
         if *was != is && (was - is).abs().partial_cmp(&(ROUNDING * was.abs().max(1.0))) != Some(Ordering::Less) {
             return other(format!(
-                "it is one of another model, or of other data: the log density where it begins was {was}, and is {is}"
+                "it is the state of another model, or of other data: the log density where it begins was {was}, and is {is}"
             ));
         }
         Ok(Some(initialisation.clone()))
@@ -75,7 +75,7 @@ impl Checkpoint {
         for (i, rung) in self.rungs.iter().enumerate() {
             if ladder.get(i) != Some(&rung.chain) {
                 let requested = ladder.get(i).map_or("nothing more".to_owned(), Chain::to_string);
-                let why = format!("it is one of another chain: {}, where {requested} was requested", rung.chain);
+                let why = format!("it is the state of another chain: {}, where {requested} was requested", rung.chain);
                 return Err(Error::Setting { what: "state of a fit", why });
             }
         }
@@ -134,7 +134,7 @@ impl Checkpoint {
             Ok(Rung { chain, iterations: state.iterations(), state: Some(state) })
         };
         if covariance.len() != center.len().pow(2) {
-            return Err(format!("its `covariance` is no matrix of {} rows", center.len()));
+            return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
         }
         let rungs = (0..record.read("rungs")?).map(rung).collect::<Result<_, String>>()?;
         let log_density = match record.version {

@@ -63,15 +63,15 @@ pub enum Advice {
     Constrain,
     /// Fit the modes separately, or break the symmetry that causes them.
     SeparateModes,
-    /// A chain after the Gaussian.
+    /// Add a chain after the Gaussian.
     AddChain,
-    /// A longer chain.
+    /// Use a longer chain.
     LongerChain,
-    /// Other parameters, in which the posterior is closer to a Gaussian.
+    /// Use parameters in which the posterior is closer to a Gaussian.
     Reparameterise,
-    /// More leapfrogs of smaller steps.
+    /// Use more and smaller leapfrogs.
     SmallerSteps,
-    /// A larger budget.
+    /// Allow a larger budget.
     LargerBudget,
     /// Let the fit finish.
     Finish,
@@ -82,12 +82,12 @@ impl fmt::Display for Advice {
         f.write_str(match self {
             Advice::Constrain => "constrain the parameters so that the density is finite everywhere",
             Advice::SeparateModes => "fit the modes separately, or break the symmetry that causes them",
-            Advice::AddChain => "a chain after the Gaussian",
-            Advice::LongerChain => "a longer chain",
-            Advice::Reparameterise => "parameters in which the posterior is closer to a Gaussian",
-            Advice::SmallerSteps => "more leapfrogs of smaller steps",
-            Advice::LargerBudget => "a larger budget",
-            Advice::Finish => "let it finish",
+            Advice::AddChain => "add a chain after the Gaussian",
+            Advice::LongerChain => "use a longer chain",
+            Advice::Reparameterise => "use parameters in which the posterior is closer to a Gaussian",
+            Advice::SmallerSteps => "use more and smaller leapfrogs",
+            Advice::LargerBudget => "allow a larger budget",
+            Advice::Finish => "let the fit finish",
         })
     }
 }

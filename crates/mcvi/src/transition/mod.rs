@@ -73,7 +73,7 @@ pub trait Transition: Debug + Send + Sync {
 }
 
 any! {
-    /// Any transition, as data where it comes with the library.
+    /// Any transition, as data if it is built in.
     AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Underdamped
 }
 

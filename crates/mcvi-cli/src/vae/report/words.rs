@@ -96,7 +96,7 @@ pub fn facts(
     }
     if !seconds.is_empty() {
         let (sum, n) = (seconds.iter().sum::<f64>(), seconds.len() as f64);
-        facts.push(("Time", format!("{}, {:.1} s an epoch", duration(sum), sum / n)));
+        facts.push(("Time", format!("{}, {:.1} s per epoch", duration(sum), sum / n)));
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
