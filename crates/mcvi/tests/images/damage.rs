@@ -163,7 +163,7 @@ fn defects_of_pictures() {
     says("train/a.pgm", b"P5 2 2 255 abc".to_vec(), &["3 pixels of 4"]);
     says("train/a.pgm", b"P5 2 2 255 abcde".to_vec(), &["more after"]);
     says("train/a.pgm", b"P2 2 1 15 3 16".to_vec(), &["16 where 15"]);
-    says("train/a.pgm", b"P2 2 1 15 3 x".to_vec(), &["something else"]);
+    says("train/a.pgm", b"P2 2 1 15 3 x".to_vec(), &["something other"]);
     says("train/a.pgm", b"P2 2".to_vec(), &["header"]);
     let folder = tempfile::tempdir().unwrap();
     for (i, width) in [(0, 2), (1, 4)] {
