@@ -1,6 +1,8 @@
 //! Both workloads on the GPU against the CPU: loss and gradient, and some training steps. Without a GPU their source is made,
 //! and compiled where NVRTC is found.
 
+#![cfg(feature = "cuda")]
+
 use mcvi_bench::{Workload, stomach, vae};
 use mcvi_expr::{Array, DType, Device, Graph, Program};
 

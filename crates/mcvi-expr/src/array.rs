@@ -22,18 +22,26 @@ pub enum Data {
     I32(Vec<i32>),
 }
 
-/// A Rust type that can be an array's element.
-pub trait Element: Copy + Send + Sync + 'static {
+/// A Rust type that can be an array's element: `f32`, `f64` or `i32`.
+pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The corresponding element type.
     const DTYPE: DType;
     /// Wrap elements.
+    #[doc(hidden)]
     fn wrap(data: Vec<Self>) -> Data;
     /// The elements, if they are of this type.
+    #[doc(hidden)]
     fn slice(data: &Data) -> Option<&[Self]>;
+}
+
+mod sealed {
+    /// Keeps the set of element types closed: executors have kernels for these.
+    pub trait Sealed {}
 }
 
 macro_rules! element {
     ($($type:ty, $variant:ident);*) => {$(
+        impl sealed::Sealed for $type {}
         impl Element for $type {
             const DTYPE: DType = DType::$variant;
             fn wrap(data: Vec<Self>) -> Data {

@@ -6,12 +6,22 @@ use std::str::FromStr;
 
 /// What a program is compiled for. From text: `cpu`, `cuda`, `cuda:1`, or `auto` (a GPU if there is one that can be used).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Device {
     /// The processor, with as many threads as asked for.
     #[default]
     Cpu,
     /// An NVIDIA GPU, by its number.
     Cuda(usize),
+}
+
+/// How a program is compiled for a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GpuOptions {
+    /// Products of floats in full precision.
+    pub full_precision: bool,
+    /// Multiprocessors to use at most.
+    pub multiprocessors: Option<usize>,
 }
 
 impl FromStr for Device {
@@ -28,7 +38,7 @@ impl FromStr for Device {
         };
         found.ok_or_else(|| Error::Setting {
             what: "device",
-            why: format!("`{text}` is none of cpu, cuda, cuda:NUMBER, auto"),
+            why: format!("`{text}` is not one of cpu, cuda, cuda:NUMBER, auto"),
         })
     }
 }
@@ -53,6 +63,6 @@ mod tests {
         }
         assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));
         let error = "gpu".parse::<Device>().unwrap_err();
-        assert_eq!(error.to_string(), "device: `gpu` is none of cpu, cuda, cuda:NUMBER, auto");
+        assert_eq!(error.to_string(), "device: `gpu` is not one of cpu, cuda, cuda:NUMBER, auto");
     }
 }

@@ -130,7 +130,7 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// An index met while running that lies outside the axis it selects from.
+    /// An index outside the axis it selects from, found while running.
     #[error("{op}: index {index} is outside an axis of length {len}")]
     Index {
         /// The operation.
@@ -145,7 +145,7 @@ pub enum Error {
     External {
         /// Name of the function.
         name: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// More memory than the system grants.

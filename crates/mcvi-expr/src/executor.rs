@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::cpu::{Around, Memory};
-use crate::device::Device;
+use crate::device::{Device, GpuOptions};
 use crate::error::Result;
 use crate::plan::{Place, Plan};
 use crate::{cpu, cuda};
@@ -14,7 +14,7 @@ pub(crate) enum Executor {
 }
 
 impl Executor {
-    pub fn new(plan: &Plan, device: Device, threads: usize, options: cuda::Options) -> Result<Self> {
+    pub fn new(plan: &Plan, device: Device, threads: usize, options: GpuOptions) -> Result<Self> {
         Ok(match device {
             Device::Cpu => Executor::Cpu(cpu::Executor::new(plan, threads)?),
             Device::Cuda(index) => Executor::Cuda(Box::new(cuda::Executor::new(plan, index, options)?)),

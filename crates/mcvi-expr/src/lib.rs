@@ -85,6 +85,10 @@
 mod array;
 mod calculus;
 mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "no_cuda.rs"]
 mod cuda;
 mod device;
 mod error;

@@ -1,8 +1,7 @@
 //! Programs: expressions compiled once, with their state, to be run many times.
 
 use crate::array::Array;
-use crate::cuda;
-use crate::device::Device;
+use crate::device::{Device, GpuOptions};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::graph::{Expr, Graph, NodeId, Op};
@@ -10,20 +9,21 @@ use crate::plan::{Plan, Slot, plan};
 use crate::shape::{DType, Shape};
 
 /// What a program computes, collected before it is compiled. Made by [`Graph::program`].
+#[must_use = "a description of a program; `compile` makes the program"]
 pub struct ProgramBuilder<'g> {
     graph: &'g Graph,
     outputs: Vec<(String, Expr<'g>)>,
     updates: Vec<(Expr<'g>, Expr<'g>)>,
     threads: Option<usize>,
     device: Device,
-    options: cuda::Options,
+    options: GpuOptions,
     seed: u64,
 }
 
 impl Graph {
     /// Start to describe a program over expressions of this graph.
     pub fn program(&self) -> ProgramBuilder<'_> {
-        let (device, options) = (Device::Cpu, cuda::Options::default());
+        let (device, options) = (Device::Cpu, GpuOptions::default());
         ProgramBuilder { graph: self, outputs: vec![], updates: vec![], threads: None, device, options, seed: 0 }
     }
 }
@@ -56,7 +56,7 @@ impl<'g> ProgramBuilder<'g> {
     /// On a GPU, compute products of `F32` in full precision. By default they are rounded to TF32 before they are
     /// multiplied (10 bits after the point), which is several times faster; sums are in full precision either way.
     pub fn full_precision(mut self) -> Self {
-        self.options.full = true;
+        self.options.full_precision = true;
         self
     }
 
@@ -73,14 +73,15 @@ impl<'g> ProgramBuilder<'g> {
         self
     }
 
-    /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is at hand: its size in bytes.
+    /// The CUDA source of this program, compiled for a processor such as `sm_90` if NVRTC is found: its size in bytes.
     /// Needs no GPU; for tests.
+    #[cfg(feature = "cuda")]
     #[doc(hidden)]
     pub fn cuda_source(self, processor: &str) -> (String, Option<Result<usize>>) {
         let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
         let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
-        let source = cuda::source(&plan(self.graph, &outputs, &updates), self.options.full);
-        let compiled = cuda::compile_source(&source, processor);
+        let source = crate::cuda::source(&plan(self.graph, &outputs, &updates), self.options.full_precision);
+        let compiled = crate::cuda::compile_source(&source, processor);
         (source, compiled)
     }
 
@@ -105,7 +106,7 @@ impl<'g> ProgramBuilder<'g> {
         }
         for (i, (state, value)) in self.updates.iter().enumerate() {
             let Op::State(slot) = state.op() else {
-                let why = format!("only a state can be updated, and {state:?} is none");
+                let why = format!("only a state can be updated, and {state:?} is not one");
                 return Err(Error::Update { why });
             };
             let name = graph.slot(slot).0;
@@ -163,6 +164,7 @@ pub struct Program {
 }
 
 /// How often to run a program, with what inputs, and what to keep from each step.
+#[must_use = "a description of a run; `Program::execute` runs it"]
 pub struct Run<'a> {
     steps: usize,
     feeds: Vec<(&'a str, &'a Array)>,
@@ -170,7 +172,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run of so many steps.
+    /// A run of this many steps.
     pub fn steps(steps: usize) -> Self {
         Run { steps, feeds: vec![], records: vec![] }
     }

@@ -1,6 +1,8 @@
 //! The GPU against the CPU: one program for each kind of operation, run on both and compared. Where there is no GPU the
 //! programs' source is still made, and compiled for an H100 where NVRTC is found (`MCVI_NVRTC` says where).
 
+#![cfg(feature = "cuda")]
+
 mod common;
 
 use common::{array, irregular};

@@ -33,8 +33,8 @@ impl Hardware {
     pub fn kind(self) -> &'static str {
         match (self.device, self.full_precision) {
             (Device::Cpu, _) => "cpu",
-            (Device::Cuda(_), false) => "cuda",
-            (Device::Cuda(_), true) => "cuda with full precision",
+            (_, false) => "cuda",
+            (_, true) => "cuda with full precision",
         }
     }
 

@@ -26,6 +26,7 @@ fn build<'g>(name: &str, p: &[Expr<'g>]) -> Distribution<'g> {
         "exponential" => exponential(p[0]),
         "gamma" => gamma(p[0], p[1]),
         "inverse_gamma" => inverse_gamma(p[0], p[1]),
+        "weibull" => weibull(p[0], p[1]),
         "beta" => beta(p[0], p[1]),
         "uniform" => uniform(p[0], p[1]),
         "bernoulli_logit" => bernoulli_logit(p[0]),
@@ -46,7 +47,7 @@ fn build<'g>(name: &str, p: &[Expr<'g>]) -> Distribution<'g> {
 fn draw(name: &str, parameters: &[&[f64]], like: &[f64], rng: &mut SmallRng) -> Option<Vec<f64>> {
     let graph = Graph::new();
     let any = graph.scalar(DType::F64, 1.0);
-    build(name, &[any; 3]).sample(&Event { parameters, like }, rng)
+    build(name, &[any; 3]).sample(&Event::new(parameters, like), rng)
 }
 
 /// Parameters that are not continuous numbers to differentiate for.
@@ -169,7 +170,7 @@ fn derivatives_are_finite_differences() {
             *checked.entry(case.name.clone()).or_insert(0) += 1;
         }
     }
-    assert_eq!(checked.len(), 23, "of some families no point was fit to check: {checked:?}");
+    assert_eq!(checked.len(), 24, "of some families no point was fit to check: {checked:?}");
 }
 
 #[test]
@@ -320,7 +321,7 @@ fn draws_have_scipys_moments_and_positive_density() {
         };
         let graph = Graph::new();
         let distribution = build(name, &[graph.scalar(DType::F64, 1.0); 3]);
-        let event = Event { parameters: &slices[..used], like: &like };
+        let event = Event::new(&slices[..used], &like);
         let draws: Vec<Vec<f64>> = (0..20_000).map(|_| distribution.sample(&event, &mut rng).expect(name)).collect();
 
         // All lie in the support of the density.
@@ -379,6 +380,8 @@ fn draws_at_extremes_are_numbers_and_of_bad_parameters_none() {
         ("normal", &[&[], &[]]),
         ("student_t", &[&[-3.0], &[0.0], &[1.0]]),
         ("gamma", &[&[0.0], &[1.0]]),
+        ("weibull", &[&[0.0], &[1.0]]),
+        ("weibull", &[&[1.0], &[-1.0]]),
         ("uniform", &[&[1.0], &[0.0]]),
         ("binomial_logit", &[&[2.5], &[0.0]]),
         ("binomial_logit", &[&[-1.0], &[0.0]]),

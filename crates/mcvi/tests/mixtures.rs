@@ -41,7 +41,7 @@ fn two_normals(way: &'static str) -> Model {
         let center = m.ordered("center", 2, normal(0.0, 5.0));
         let sd = m.positive("sd", half_normal(2.0));
         let theta = share.slice(1, 0..1);
-        let weights: Weights<'_> = match way {
+        let weights: mcvi::model::MixtureWeights<'_> = match way {
             "simplex" => share.into(),
             "pair" => [theta, 1.0 - theta].into(),
             "numbers" => [0.25, 0.75].into(),
@@ -234,6 +234,30 @@ fn without_a_sampler_likelihoods_are_kept_and_draws_named() {
     let error = model.prior(5, 1).expect_err("x cannot be drawn");
     assert!(matches!(&error, Error::CannotDraw { name, .. } if name == "x"), "{error}");
     assert!(error.to_string().contains("triangular, has no sampler"), "{error}");
+}
+
+#[test]
+fn a_sampler_of_another_size_is_named() {
+    let pairs = || {
+        Model::new(|m| {
+            let a = m.reals("a", 2, normal(0.0, 1.0));
+            let pair = Distribution::new("pair", [a.expand(1).into()], |x, [a]| {
+                let rank = (x - a).shape().rank();
+                (x - a).square().sum(&[rank.saturating_sub(1)]) * -0.5 - TAU.ln()
+            });
+            let short = pair.with_event_dims(1, [1]).with_event_sampler(|event, _| Some(vec![event.like[0]]));
+            m.observe_rows("y", 2, &[1.0, 2.0, 3.0, 4.0], short);
+        })
+    };
+    let model = pairs().expect("a model");
+    let z = [0.5, -1.0];
+    let expected = [[1.0, 2.0], [3.0, 4.0]]
+        .map(|y: [f64; 2]| log_normal_density(y[0], z[0], 1.0) + log_normal_density(y[1], z[1], 1.0));
+    let total = expected.iter().sum::<f64>() + z.iter().map(|z| log_normal_density(*z, 0.0, 1.0)).sum::<f64>();
+    assert!(near(log_density(&model, &[z.to_vec()]).expect("values")[0], total));
+    let error = model.quantities(&[z.to_vec()], 1).expect_err("one number of two");
+    assert!(matches!(&error, Error::CannotDraw { name, .. } if name == "y"), "{error}");
+    assert!(error.to_string().contains("drew 1 numbers, not 2"), "{error}");
 }
 
 fn says(

@@ -7,7 +7,7 @@ use mcvi::infer::{ChainChoice, Request, VerdictKind, infer};
 use mcvi::model::{
     Builder, Constraint, Model, Quantity, bernoulli_logit, beta, categorical_logit, dirichlet, exponential, flat,
     gamma, half_cauchy, half_normal, lkj_cholesky, multinomial_logit, multivariate_normal_cholesky, normal,
-    poisson_log, uniform,
+    poisson_log, uniform, weibull,
 };
 use mcvi::{Approximation, Chain, Choices, Initialisation, Target, log_density};
 use mcvi_expr::External;
@@ -301,6 +301,28 @@ fn predicted_vectors_have_the_moments_of_their_families() {
         points.column(2).iter().zip(points.column(3)).map(|(a, b)| (a - z[3]) * (b - z[4])).collect();
     let covariance = mean(&products);
     assert!((covariance.value - z[7].tanh() * (z[5] + z[6]).exp()).abs() < 5.0 * covariance.se, "{covariance:?}");
+}
+
+#[test]
+fn waiting_times_may_be_weibull() {
+    let times = [0.4, 1.3, 2.2];
+    let model = Model::new(move |m| {
+        let shape = m.positive("shape", weibull(2.0, 1.5));
+        let scale = m.positive("scale", weibull(1.0, 3.0));
+        m.observe("times", &times, weibull(shape, scale));
+    });
+    let (model, z) = (model.expect("a model"), [0.3f64, -0.2]);
+    let log = |x: f64, k: f64, s: f64| (k / s).ln() + (k - 1.0) * (x / s).ln() - (x / s).powf(k);
+    let (k, s) = (z[0].exp(), z[1].exp());
+    let data: f64 = times.iter().map(|t| log(*t, k, s)).sum();
+    let expected = log(k, 2.0, 1.5) + z[0] + log(s, 1.0, 3.0) + z[1] + data;
+    let found = log_density(&model, &[z.to_vec()]).expect("values")[0];
+    assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+    let drawn = model.prior(20_000, 3).expect("draws");
+    // A Rayleigh number and an exponential one.
+    assert_moments("shape", &drawn.parameters[0].values, 1.5 * PI.sqrt() / 2.0, 2.25 * (1.0 - PI / 4.0));
+    assert_moments("scale", &drawn.parameters[1].values, 3.0, 9.0);
+    assert!(drawn.predictive[0].values.iter().all(|t| *t >= 0.0));
 }
 
 #[test]

@@ -12,14 +12,14 @@ struct Line([u8; 64]);
 pub(crate) struct Arena(Vec<Line>);
 
 impl Arena {
-    /// Zeroed bytes, unless the system does not grant so many.
+    /// Zeroed bytes; an error if the system does not grant them.
     pub fn new(bytes: usize) -> Result<Self> {
         let mut arena = Arena::empty(bytes)?;
         arena.reserve(bytes);
         Ok(arena)
     }
 
-    /// Room for so many bytes, not touched yet; an error if the system does not grant it.
+    /// Room for this many bytes, not touched yet; an error if the system does not grant it.
     pub fn empty(bytes: usize) -> Result<Self> {
         let mut arena = Arena::default();
         arena.0.try_reserve_exact(bytes.div_ceil(64)).map_err(|_| Error::Memory { bytes })?;

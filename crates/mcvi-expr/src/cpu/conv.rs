@@ -3,7 +3,7 @@
 //!
 //! An image is given its borders and stored row after row. An element of the filter then meets, for all output pixels, the same
 //! pixels a fixed distance further on: a product of the filters' values there (outputs by channels) with the shifted image
-//! (channels by pixels). Where rows meet, some columns are computed in vain. With a stride the image is first sorted by row and
+//! (channels by pixels). Where rows meet, some columns are computed and not used. With a stride the image is first sorted by row and
 //! column modulo the stride into *phases*, within each of which the stride is one.
 
 use super::arena::Arena;

@@ -160,7 +160,7 @@ impl<T: Float> MapJob<T> {
                     registers.free.push(op_slots[i]);
                 }
             }
-            // Kept values get a slot nobody else writes, since it may stand for memory.
+            // Kept values get a slot that nothing else writes, since it may stand for memory.
             let to = if keep[at] {
                 registers.count += 1;
                 registers.count - 1
@@ -335,7 +335,7 @@ impl<T: Float> Job for MapJob<T> {
                     if !load.dims.is_empty() {
                         gather(register, from, &load.dims, &load.strides, first, n);
                     } else if !load.copied && (whole || ctx.alone) {
-                        // Reading up to a vector too far stays within the arena, and nobody writes there now.
+                        // Reading up to a vector too far stays within the arena, and nothing writes there now.
                         slots[load.slot] = from.add(first);
                     } else {
                         slots[load.slot] = register;
@@ -353,7 +353,7 @@ impl<T: Float> Job for MapJob<T> {
             for i in &self.code {
                 let [a, b, c] = i.args.map(|slot| slots[slot].cast_const());
                 // SAFETY: every slot is valid for `padded` elements: registers are, and memory stands in for one only
-                // where n is a whole number of vectors or nobody else uses what follows. Operands equal the target
+                // where n is a whole number of vectors or nothing else uses what follows. Operands equal the target
                 // or are disjoint.
                 unsafe { (i.run)(slots[i.to], a, b, c, padded) };
             }

@@ -1,7 +1,7 @@
 //! Runs a plan on the CPU.
 //!
 //! All threads of a team walk through the same list of segments. A segment too small to share is run by the first
-//! thread; the tiles of a larger one go to whoever is free. What a tile computes is fixed by the plan, so results do
+//! thread; the tiles of a larger one go to whichever is free. What a tile computes is fixed by the plan, so results do
 //! not depend on the number of threads.
 
 mod arena;
@@ -132,7 +132,7 @@ fn level() -> Result<Level> {
         Ok("avx2") => Ok(best.min(Level::Avx2)),
         Ok("avx512") => Ok(best),
         Ok(other) => {
-            let why = format!("`{other}` is none of baseline, avx2, avx512");
+            let why = format!("`{other}` is not one of baseline, avx2, avx512");
             Err(Error::Setting { what: "MCVI_SIMD", why })
         }
     }

@@ -74,13 +74,13 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// For an arena that holds so many bytes besides what tapes need.
+    /// For an arena that holds this many bytes besides what tapes need.
     pub fn new(arena: usize) -> Draft {
         let (steps, constants, known) = (vec![], vec![], HashMap::new());
         Draft { near: arena < u32::MAX as usize / 2, steps, registers: 0, constants, known }
     }
 
-    /// Registers of so many bytes are used.
+    /// Registers of this many bytes are used.
     pub fn registers(&mut self, bytes: usize) {
         self.registers = self.registers.max(bytes);
     }

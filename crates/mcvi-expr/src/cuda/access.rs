@@ -2,7 +2,7 @@
 
 use super::fuse::{Epilogue, Work};
 use crate::graph::ExternalPart;
-use crate::plan::{BufId, ConvPart, IMAGES_PER_TILE, Kernel, Map, Over, Place, Strided};
+use crate::plan::{BufId, Kernel, Map, Over, Place, Strided};
 use std::ops::Range;
 
 /// A run of elements of a buffer.
@@ -83,10 +83,7 @@ pub(super) fn of(work: &Work) -> Vec<Access> {
         }
         Work::Conv { conv, small, epilogues, keep, accumulate } => {
             // Resized images are those of a convolution of the small extents, as far as memory goes.
-            let mut in_memory = conv.clone();
-            if let Some([h, w]) = *small {
-                in_memory.x[2..].copy_from_slice(&[h, w]);
-            }
+            let in_memory = small.map_or_else(|| conv.clone(), |extents| conv.with_images(extents));
             plan(&Kernel::Conv(in_memory), &mut all);
             if *accumulate {
                 all.extend(all.last().map(|to| Access { write: false, ..to.clone() }));
@@ -139,13 +136,8 @@ fn plan(kernel: &Kernel, all: &mut Vec<Access>) {
             all.extend([run(*a, batch * n * n, false), run(*b, columns, false), run(*to, columns, true)]);
         }
         Kernel::Conv(c) => {
-            let size = |d: [usize; 4]| d.iter().product::<usize>();
-            let (first, second, out) = match c.part {
-                ConvPart::Output => (size(c.x), size(c.f), size(c.y)),
-                ConvPart::Input => (size(c.y), size(c.f), size(c.x)),
-                ConvPart::Weight => (size(c.x), size(c.y), size(c.f) * c.x[0].div_ceil(IMAGES_PER_TILE)),
-            };
-            all.extend([run(c.from[0], first, false), run(c.from[1], second, false), run(c.to, out, true)]);
+            let [first, second] = c.operands();
+            all.extend([run(c.from[0], first, false), run(c.from[1], second, false), run(c.to, c.result(), true)]);
         }
         Kernel::Resize { planes, small, large, up, from, to, .. } => {
             let (s, l) = (planes * small[0] * small[1], planes * large[0] * large[1]);

@@ -17,7 +17,7 @@ const MOST: usize = BLOCKS / 2;
 /// Nanoseconds a level takes beside its tiles.
 const LEVEL: f64 = 3000.0;
 
-/// So many tiles that take so many nanoseconds each.
+/// A number of tiles, and the nanoseconds each takes.
 type Size = (usize, f64);
 
 /// What is known of a level: its products and convolutions, and how many blocks are set aside.
@@ -44,7 +44,7 @@ struct Way {
     size: Size,
 }
 
-/// Choose the level of everything that could also run later, one after the other, for tiles with so many bytes of shared
+/// Choose the level of everything that could also run later, one after the other, for tiles with `room` bytes of shared
 /// memory.
 pub(super) fn spread(steps: &mut [Step], room: usize) {
     let before = dependencies(steps);

@@ -57,7 +57,7 @@ fn constant(dtype: DType, x: f64) -> String {
     }
 }
 
-/// Where an element of images lies: plane by plane of so many elements, image by image of so many. Its place is known as `image`,
+/// Where an element of images lies: in planes of `plane` elements, in images of `image` elements. Its place is known as `image`,
 /// `o` and `p`.
 #[derive(Clone, Copy)]
 pub(super) struct Planes {

@@ -38,8 +38,8 @@ fn shares(rows: usize, warps: usize) -> impl Iterator<Item = (usize, usize, usiz
     })
 }
 
-/// Nanoseconds for reads of shared memory by whole warps and products of 16 by 8 by 8, and for the steps of a warp with so many
-/// of these each, as measured on an H200: products take most of it.
+/// Nanoseconds for reads of shared memory by whole warps and products of 16 by 8 by 8, and for the steps of a warp with `each`
+/// of these, as measured on an H200: products take most of it.
 fn inner(reads: usize, products: usize, steps: usize, each: usize) -> f64 {
     0.5 * (1.5 * reads as f64).max(4.1 * products as f64).max(steps as f64 * (16.4 * each as f64).max(220.0))
 }
@@ -48,17 +48,16 @@ impl Cut {
     /// Images and the filters applied to them, or those of the adjoint.
     fn images(c: &Conv, small: [usize; 2], whole: bool, shared: usize) -> Option<Cut> {
         let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
-        let (stride_, before) = (c.window.stride, c.window.before);
         let back = c.part == ConvPart::Input;
         let (from, to) = if back { ([o, oh, ow], [ch, h, w]) } else { ([ch, h, w], [o, oh, ow]) };
         // What of it is smaller in memory.
         let (source, result) = if back { ([oh, ow], small) } else { (small, [oh, ow]) };
         // Planes: zeros before and between pixels, and how far apart the filter's places are.
-        let (by, bx, space, step) =
-            if back { (fh - 1 - before, fw - 1 - before, stride_, 1) } else { (before, before, 1, stride_) };
+        let (down, right) = if back { (c.window.adjoint(fh), c.window.adjoint(fw)) } else { (c.window, c.window) };
+        let (by, bx, space, step) = (down.before, right.before, if back { c.window.stride } else { 1 }, down.stride);
         // The eight pixels of a column of products lie in different banks if they follow each other, modulo eight, also where
         // a row ends.
-        let (gh, gw) = ((to[1] - 1) * step + fh, congruent((to[2] - 1) * step + fw, to[2] * step, 8));
+        let (gh, gw) = (down.reach(to[1], fh), congruent(right.reach(to[2], fw), to[2] * step, 8));
         let (depth, plane) = (from[0].next_multiple_of(8), stride(gh * gw, 8));
         let k = ch * fh * fw;
         let frow = stride(k, if back { 8 } else { 4 });
@@ -138,7 +137,7 @@ impl Cut {
         let ([n, ch, h, w], [o, _, fh, fw], [_, _, oh, ow]) = (c.x, c.f, c.y);
         let (step, before, p) = (c.window.stride, c.window.before, oh * ow);
         // Here four follow each other.
-        let (gh, gw) = ((oh - 1) * step + fh, congruent((ow - 1) * step + fw, ow * step, 4));
+        let (gh, gw) = (c.window.reach(oh, fh), congruent(c.window.reach(ow, fw), ow * step, 4));
         let (depth, plane) = (ch.next_multiple_of(8), stride(gh * gw, 4));
         let ppad = p.next_multiple_of(8);
         let yrow = stride(ppad, 4);
@@ -234,13 +233,18 @@ impl<'a> Convolution<'a> {
         Some(Convolution { conv, small: *small, epilogues, keep: *keep, accumulate: *accumulate })
     }
 
+    /// What its images are in memory.
+    pub fn extents(&self) -> [usize; 2] {
+        self.small.unwrap_or([self.conv.x[2], self.conv.x[3]])
+    }
+
     /// On the tensor cores, if it fits there; `whole` if filters can be copied four elements at a time.
     fn cut(&self, whole: bool, shared: usize) -> Option<Cut> {
         let c = self.conv;
         if c.dtype != DType::F32 {
             return None;
         }
-        let small = self.small.unwrap_or([c.x[2], c.x[3]]);
+        let small = self.extents();
         if c.part == ConvPart::Weight {
             return Cut::weight(c, small, self.accumulate, shared);
         }
@@ -273,7 +277,7 @@ pub(super) fn task(
 ) -> Task {
     let Convolution { conv: c, epilogues, .. } = *of;
     let t = type_name(c.dtype);
-    let small = of.small.unwrap_or([c.x[2], c.x[3]]);
+    let small = of.extents();
     let mut words = vec![layout.address(c.to), layout.address(c.from[0]), layout.address(c.from[1])];
     let whole = words[2].is_multiple_of(16) && (c.f[1] * c.f[2] * c.f[3]).is_multiple_of(4);
     let cut = if precision == Precision::Tf32 { of.cut(whole, layout.shared) } else { None };
@@ -282,7 +286,7 @@ pub(super) fn task(
     let (planes, count) = match c.part {
         ConvPart::Output => (Planes { plane: oh * ow, image: o * oh * ow }, n),
         ConvPart::Input => (Planes { plane: small[0] * small[1], image: ch * small[0] * small[1] }, n),
-        ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, n.div_ceil(IMAGES_PER_TILE)),
+        ConvPart::Weight => (Planes { plane: fh * fw, image: o * ch * fh * fw }, c.parts()),
     };
     let mut tail = code::Tail::images(c.dtype, planes);
     if of.accumulate {

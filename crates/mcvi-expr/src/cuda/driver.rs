@@ -3,7 +3,7 @@
 use super::nvrtc;
 use super::task::Functions;
 use crate::error::{Error, Result};
-use crate::plan::{IMAGES_PER_TILE, Kernel, Plan};
+use crate::plan::{Kernel, Plan};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
@@ -104,8 +104,8 @@ impl Gpu {
     pub fn refuse(&self, plan: &Plan) -> Result<()> {
         let large = |k: &Kernel| {
             let Kernel::Conv(c) = k else { return false };
-            let partial = c.f.iter().product::<usize>() * c.x[0].div_ceil(IMAGES_PER_TILE);
-            [c.x.iter().product(), c.y.iter().product(), partial].into_iter().any(|n| n > i32::MAX as usize)
+            let [x, f, y] = c.sizes();
+            [x, y, f * c.parts()].into_iter().any(|n| n > i32::MAX as usize)
         };
         if plan.kernels.iter().any(large) {
             let why = "a convolution has arrays of 2^31 elements or more; use smaller batches, or the CPU".to_owned();
@@ -119,7 +119,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Compile and load the functions of a program, whose tiles need so many bytes of shared memory.
+    /// Compile and load the functions of a program, whose tiles need `shared` bytes of shared memory.
     pub fn load(&mut self, functions: &Functions, shared: usize) -> Result<()> {
         if shared > self.most_shared() {
             let why = format!("{shared} bytes of shared memory are needed, and it has {}", self.most_shared());
@@ -218,7 +218,7 @@ impl Gpu {
 
 /// What the driver says, and what that means where it is known.
 fn words(e: DriverError) -> String {
-    let said = e.error_string().map_or_else(|_| format!("{:?}", e.0), |s| s.to_string_lossy().into_owned());
+    let message = e.error_string().map_or_else(|_| format!("{:?}", e.0), |s| s.to_string_lossy().into_owned());
     let meaning = match e.0 {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY => "; use smaller arrays or batches, or stop what else runs there",
         CUresult::CUDA_ERROR_NO_DEVICE => "; use the device cpu",
@@ -229,5 +229,5 @@ fn words(e: DriverError) -> String {
         | CUresult::CUDA_ERROR_UNKNOWN => "; the GPU was lost to this process, and what was on it is gone",
         _ => "",
     };
-    format!("the CUDA driver says: {said}{meaning}")
+    format!("the CUDA driver says: {message}{meaning}")
 }

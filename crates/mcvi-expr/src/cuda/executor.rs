@@ -1,11 +1,11 @@
 //! A compiled program on a GPU: its memory, and runs of as many steps as there is room for.
 
-use super::Options;
 use super::driver::{Gpu, Memory};
 use super::lower::{self, Lowered, Shaped};
 use super::task::Precision;
 use super::walk::{Failure, Walk};
 use crate::array::{Array, Data};
+use crate::device::GpuOptions;
 use crate::error::Result;
 use crate::plan::{Place, Plan, Slot};
 
@@ -26,13 +26,13 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    pub fn new(plan: &Plan, index: usize, options: Options) -> Result<Self> {
+    pub fn new(plan: &Plan, index: usize, options: GpuOptions) -> Result<Self> {
         let gpu = Gpu::open(index)?;
         gpu.refuse(plan)?;
         let shaped = lower::shape(plan, gpu.most_shared());
         let arena = gpu.memory(shaped.bytes.max(64))?;
         let tables = gpu.upload(&shaped.tables)?;
-        let precision = if options.full { Precision::Full } else { Precision::Tf32 };
+        let precision = if options.full_precision { Precision::Full } else { Precision::Tf32 };
         let lowered = lower::lower(plan, &shaped, arena.address(), tables.address(), gpu.most_shared(), precision);
         let mut gpu = gpu;
         let shared = lowered.tasks.iter().map(|t| t.shared).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is planned anew for a GPU: elementwise work that follows a product becomes part of it, and levels are counted again.
+//! What is planned again for a GPU: elementwise work that follows a product becomes part of it, and levels are counted again.
 //!
 //! A level costs a GPU a few microseconds however little it does, so the fewer the better. A fused kernel of the plan may
 //! hold work that has nothing to do with the rest of it; that is taken apart first, so that each part can join its product.
@@ -55,12 +55,11 @@ impl Work {
     fn result(&self) -> Option<(Place, usize, DType)> {
         match self {
             Work::Product { product: p, .. } => Some((p.to, p.m * p.n * p.terms.first()?.items.len(), p.dtype)),
-            Work::Conv { conv: c, small, .. } => match (c.part, small) {
-                (ConvPart::Weight, _) => None,
-                (ConvPart::Input, Some([h, w])) => Some((c.to, c.x[0] * c.x[1] * h * w, c.dtype)),
-                (ConvPart::Input, None) => Some((c.to, c.x.iter().product(), c.dtype)),
-                (ConvPart::Output, _) => Some((c.to, c.y.iter().product(), c.dtype)),
-            },
+            Work::Conv { conv: Conv { part: ConvPart::Weight, .. }, .. } => None,
+            Work::Conv { conv: c, small, .. } => {
+                let len = small.map_or_else(|| c.result(), |extents| c.with_images(extents).result());
+                Some((c.to, len, c.dtype))
+            }
             _ => None,
         }
     }
@@ -203,12 +202,12 @@ impl Steps {
         }
     }
 
-    /// A convolution; if its images were resized for it, it does that itself.
+    /// A convolution; if its images were resized for it, it resizes them itself.
     fn conv(&mut self, mut conv: Conv) {
         let mut small = None;
         if conv.part != ConvPart::Input {
             let x = conv.from[0];
-            let whole = Access { buf: x.buf, range: x.first..x.first + conv.x.iter().product::<usize>(), write: false };
+            let whole = Access { buf: x.buf, range: x.first..x.first + conv.operands()[0], write: false };
             if let [s] = self.before(&[whole], None).collect::<Vec<_>>()[..]
                 && let Work::Plan(Kernel::Resize { up: true, from, to, small: extents, large, .. }) = &self.steps[s].work
                 // A view of it in other extents begins at the same place.
@@ -232,7 +231,7 @@ impl Steps {
         !touches.iter().filter(|t| !t.write).any(after)
     }
 
-    /// The adjoint of resizing. If it is of a gradient of images that nobody else reads, that computes it itself.
+    /// The adjoint of resizing. If it is of a gradient of images that nothing else reads, that step computes it.
     fn shrink(&mut self, kernel: &Kernel) {
         let Kernel::Resize { planes, from, to: target, small: extents, large, .. } = kernel else {
             unreachable!("called for those")
@@ -277,7 +276,7 @@ impl Steps {
         between.copied().any(|s| s != index && Some(s) != but && moved(&self.steps[s]))
     }
 
-    /// Join a map to the product it reads, or add it as work of its own. If it has reductions, those follow by themselves.
+    /// Join a map to the product it reads, or add it as separate work. If it has reductions, those follow by themselves.
     fn map(&mut self, map: Map) {
         if map.reduces.is_empty() {
             if !self.join(&map) {
@@ -347,7 +346,7 @@ impl Steps {
         Some((index, of))
     }
 
-    /// Do not store what nobody reads.
+    /// Do not store what nothing reads.
     fn drop_unread(&mut self, fixed: &HashSet<u32>) {
         for i in 0..self.steps.len() {
             let unread = |place: Place, len: usize| {
@@ -381,7 +380,7 @@ impl Steps {
         self.steps.retain(|s| !s.touches.is_empty());
     }
 
-    /// Number levels anew, without those that nothing is left of.
+    /// Number the levels again, without the empty ones.
     fn close_gaps(&mut self) {
         let mut levels: Vec<usize> = self.steps.iter().map(|s| s.level).collect();
         levels.sort_unstable();

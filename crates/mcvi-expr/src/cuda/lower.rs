@@ -5,7 +5,8 @@ use super::balance;
 use super::conv::Convolution;
 use super::fuse::{self, Epilogue, Step, Work};
 use super::task::{self, BLOCKS, Functions, Layout, Precision, Task, Tile};
-use crate::plan::{ConvPart, Kernel, Life, Plan, place};
+use crate::plan::memory::{Life, place};
+use crate::plan::{ConvPart, Kernel, Plan};
 
 /// Work of a plan in levels, and where its buffers lie.
 pub(super) struct Shaped {
@@ -16,7 +17,7 @@ pub(super) struct Shaped {
     pub tables: Vec<u64>,
 }
 
-/// Order a plan's work for a GPU with so many bytes of shared memory, and give its buffers memory.
+/// Order a plan's work for a GPU with `shared` bytes of shared memory, and assign memory to its buffers.
 pub(super) fn shape(plan: &Plan, shared: usize) -> Shaped {
     let mut steps = fuse::steps(plan);
     balance::spread(&mut steps, shared);
@@ -64,7 +65,7 @@ pub(super) struct Lowered {
     pub checks: bool,
 }
 
-/// Functions and arguments, for buffers from `base` on and tables at `tables`, and so many bytes of shared memory.
+/// Functions and arguments, for buffers from `base` on, tables at `tables`, and `shared` bytes of shared memory.
 pub(super) fn lower(
     plan: &Plan,
     shaped: &Shaped,
@@ -117,7 +118,7 @@ fn ready(step: &Step, steps: &[Step]) -> Option<usize> {
         return Some(0);
     }
     let (buf, first) = (conv.from[1].buf, conv.from[1].first);
-    let filters = Access { buf, range: first..first + conv.f.iter().product::<usize>(), write: false };
+    let filters = Access { buf, range: first..first + conv.operands()[1], write: false };
     let writes = |s: &&Step| s.time() < step.time() && s.touches().iter().any(|t| t.conflicts(&filters));
     Some(steps.iter().filter(writes).map(|s| s.until + 1).max().unwrap_or(0))
 }
@@ -147,7 +148,7 @@ fn sizes<'a>(
     sizes
 }
 
-/// Bytes of shared memory a block has where nobody says: those of an H100.
+/// Bytes of shared memory a block is taken to have where there is no GPU to ask: those of an H100.
 const SHARED: usize = 223 << 10;
 
 /// The source for a plan, for tests and for those who want to read it.

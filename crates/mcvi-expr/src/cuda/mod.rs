@@ -3,7 +3,7 @@
 //! A whole run is one kernel: every multiprocessor walks through a list of tiles, fixed beforehand, and waits between levels
 //! for those that others must complete first (`source/run.cu`). So a level costs one exchange through the cache instead of a
 //! launch, and kernels of one level run side by side. What a tile computes is fixed by the plan alone: results depend
-//! neither on the number of multiprocessors used nor on who computes what.
+//! neither on the number of multiprocessors used nor on which of them computes what.
 
 mod access;
 mod balance;
@@ -25,15 +25,6 @@ pub(crate) use executor::Executor;
 pub(crate) use lower::source;
 
 use crate::error::{Error, Result};
-
-/// How a program is compiled for a GPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    /// Products of floats in full precision.
-    pub full: bool,
-    /// Multiprocessors to use at most.
-    pub multiprocessors: Option<usize>,
-}
 
 /// Compile the source of a plan for a processor, without a GPU; `None` if there is no compiler here.
 pub(crate) fn compile_source(source: &str, processor: &str) -> Option<Result<usize>> {

@@ -1,5 +1,5 @@
-//! Convolutions of the same images, one after the other, as a pipeline: a block that computed a tile of one goes on with the same
-//! images in the next, and waits for nobody in between.
+//! Convolutions of the same images, one after the other, as a pipeline: a block that has computed a tile of one continues with
+//! the same images in the next, without waiting for other blocks.
 
 use super::access::{Access, run, strided};
 use super::conv::Convolution;
@@ -18,12 +18,11 @@ impl Images {
         let of = Convolution::of(&step.work).filter(|c| c.conv.part != ConvPart::Weight)?;
         let (conv, n) = (of.conv, of.conv.x[0]);
         let count = (n, of.images(room)?);
-        let [h, w] = of.small.unwrap_or([conv.x[2], conv.x[3]]);
-        let (x, y) = (conv.x[0] * conv.x[1] * h * w, conv.y.iter().product());
-        let (read, total) = if conv.part == ConvPart::Output { (x, y) } else { (y, x) };
+        let in_memory = conv.with_images(of.extents());
+        let ([read, filters], total) = (in_memory.operands(), in_memory.result());
         let mut own = vec![run(conv.from[0], read, false), run(conv.to, total, true)];
-        // What tiles read of other images as well, though it be the same run of elements.
-        let mut others = vec![run(conv.from[1], conv.f.iter().product(), false)];
+        // What tiles also read of other images, even where it is the same run of elements.
+        let mut others = vec![run(conv.from[1], filters, false)];
         // Elements in any order, but image by image.
         let by_image = |s: &Strided| {
             let outer = s.dims.first().zip(s.strides.first());

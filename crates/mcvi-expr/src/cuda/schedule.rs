@@ -20,14 +20,14 @@ pub(super) struct Lists {
     pub levels: usize,
 }
 
-/// What an item says that completes a level for its block, and adds so much to the level's counter.
+/// Marks an item that completes a level for its block; the number beside it is added to the level's counter.
 fn completes(level: usize, adds: u32) -> u32 {
     debug_assert!(level < 1 << 19);
     level as u32 | adds << 19
 }
 
 /// Give the tiles of each level to blocks, the dearest first, each to the block that has least to do. Blocks set aside for a
-/// task wait like others when its first level begins, and report when its last one ends. Blocks go on with their tiles of a
+/// task wait like others when its first level begins, and report when its last one ends. Blocks continue with their tiles of a
 /// pipeline without waiting.
 pub(super) fn lists(tasks: &[Task], blocks: usize) -> Lists {
     let mut lists = Lists::default();
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Two steps as the device would run them, one item at a time: `next` says which of the blocks that could go on does.
+    /// Two steps as the device would run them, one item at a time: `next` says which of the blocks that could continue does.
     fn walk(tasks: &[Task], blocks: usize, mut next: impl FnMut(usize) -> usize) {
         let lists = lists(tasks, blocks);
         let mut raw: Vec<usize> = tasks.iter().map(|t| t.level).collect();

@@ -25,13 +25,13 @@ pub(super) struct Task {
     pub aside: usize,
     /// The first level before which all is complete that its function's preparation reads, if that has one.
     pub ready: Option<usize>,
-    /// The pipeline it belongs to: its tiles need the same tiles of the one before in the pipeline, and else only what is complete when
-    /// the first of the pipeline begins.
+    /// The pipeline it belongs to: its tiles need the same tiles of the one before it there, and otherwise only what
+    /// is complete when the first of the pipeline begins.
     pub pipeline: Option<usize>,
 }
 
 impl Task {
-    /// One of so many tiles that take so long each, all in one level.
+    /// A task of some tiles and the nanoseconds each takes, all in one level.
     pub fn new(function: u32, words: Vec<u64>, (tiles, cost): (usize, f64), level: usize) -> Self {
         Task {
             function,
@@ -91,7 +91,7 @@ pub(super) const BLOCKS: usize = 132;
 const STAGES: usize = 4;
 
 impl Tile {
-    /// Sizes there are for a product, where there is so much shared memory.
+    /// The sizes for a product that fit in `room` bytes of shared memory.
     pub fn of(m: &MatMul, precision: Precision, room: usize) -> Vec<Tile> {
         let fast = m.dtype == DType::F32 && precision == Precision::Tf32;
         if fast { TILES.into_iter().filter(|t| t.fits(room)).collect() } else { vec![PLAIN] }
@@ -113,7 +113,7 @@ impl Tile {
         self.slices() * 16 * (pitch(self.high) + pitch(self.wide)) * 4
     }
 
-    /// Steps under way where there are so many bytes of shared memory.
+    /// Steps under way in `room` bytes of shared memory.
     fn stages(self, room: usize) -> usize {
         (room / self.step()).min(STAGES)
     }
@@ -139,8 +139,8 @@ impl Tile {
     }
 }
 
-/// The best sizes for products that run side by side on so many blocks, and beside other work: so many tiles of so many
-/// nanoseconds.
+/// The best sizes for products that run side by side on `blocks` blocks, beside other work: tiles, and the nanoseconds of
+/// each.
 pub(super) fn tiles(
     products: &[(&MatMul, &[Epilogue])],
     others: &[(usize, f64)],

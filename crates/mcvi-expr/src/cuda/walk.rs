@@ -38,7 +38,7 @@ pub(super) enum Failure {
 }
 
 impl Executor {
-    /// Lists for these inputs and outputs, unless those at hand serve.
+    /// Lists for these inputs and outputs, unless the present ones serve.
     pub(super) fn prepare(&mut self, plan: &Plan, feeds: &[usize], records: &[usize], steps: usize) -> Result<()> {
         if let Some(w) = &self.walk {
             let same = |a: &[(usize, Memory)], b: &[usize]| a.iter().map(|x| x.0).eq(b.iter().copied());

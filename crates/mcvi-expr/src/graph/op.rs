@@ -122,11 +122,22 @@ pub(crate) struct Window {
     pub after: usize,
 }
 
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CPU needs some of these only"))]
 impl Window {
     /// Extent of the result of a filter moved over an axis; `None` where the filter is larger than the padded axis.
     pub fn output(self, extent: usize, filter: usize) -> Option<usize> {
         let room = (extent + self.before + self.after).checked_sub(filter)?;
         Some(room / self.stride + 1)
+    }
+
+    /// Extent of the padded axis that a filter reads to give this many outputs; the inverse of `output`.
+    pub fn reach(self, outputs: usize, filter: usize) -> usize {
+        (outputs - 1) * self.stride + filter
+    }
+
+    /// The window of the adjoint over an axis whose elements are spread `stride` apart: it moves by one.
+    pub fn adjoint(self, filter: usize) -> Window {
+        Window { stride: 1, before: filter - 1 - self.before, after: filter - 1 - self.after }
     }
 }
 

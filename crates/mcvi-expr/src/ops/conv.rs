@@ -56,7 +56,7 @@ impl<'g> Expr<'g> {
                 return Err(misfit("needs images [n, c, h, w] and filters [o, c, fh, fw]"));
             };
             if c != fc {
-                return Err(misfit("images and filters need as many channels"));
+                return Err(misfit("images and filters need the same number of channels"));
             }
             if stride == 0 || window.before >= fh.min(fw) || window.after >= fh.min(fw) {
                 let why = format!("stride {stride} must be positive and padding {padding:?} smaller than the filter");

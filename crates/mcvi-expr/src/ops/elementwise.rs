@@ -90,6 +90,7 @@ macro_rules! graph {
             $($(
                 $(#[$doc])+
                 #[track_caller]
+                #[must_use]
                 pub fn $method(self) -> Expr<'g> {
                     self.unary(Unary::$unary)
                 }
@@ -97,6 +98,7 @@ macro_rules! graph {
             $($(
                 $(#[$doc2])+
                 #[track_caller]
+                #[must_use]
                 pub fn $method2(self, other: impl Operand<'g>) -> Expr<'g> {
                     self.binary(Binary::$binary, other)
                 }

@@ -189,7 +189,7 @@ impl<'g> Expr<'g> {
         let fit = split(&left).zip(split(&right)).filter(|((_, n, _), (_, rows, _))| n == rows);
         let fit = fit.and_then(|((la, n, _), (lb, _, cols))| Some((la.broadcast(&lb)?, n, cols)));
         let Some((lead, n, cols)) = fit else {
-            let why = "the right side needs as many rows, and leading extents that agree or are 1";
+            let why = "the right side needs the same number of rows, and leading extents that agree or are 1";
             return self.graph().poison(Error::Shapes { op, left, right, why, at });
         };
         let (a, b) = (self.broadcast_to(matrix(&lead, n, n)), b.broadcast_to(matrix(&lead, n, cols)));

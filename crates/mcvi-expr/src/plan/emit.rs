@@ -444,18 +444,19 @@ impl Emitter {
         };
         let (x, f, y) = (dims(x), dims(f), dims(y));
         let from = [self.plain(first, level), self.plain(second, level)];
-        let parts = x[0].div_ceil(IMAGES_PER_TILE);
         let len = node.shape.size();
-        let mut to = self.place_of(id, level);
+        let to = self.place_of(id, level);
+        let mut conv = Conv { dtype: node.dtype, part, window, x, f, y, from, to };
+        let parts = conv.parts();
         if part == ConvPart::Weight && parts > 1 {
             let partial = Place { buf: self.new_buffer(node.dtype, parts * len, (level, level + 1)), first: 0 };
             let to_sum = self.place_of(id, level + 1);
             let how = Reduction::Sum;
             self.kernels
                 .push((level + 1, Kernel::Combine { how, dtype: node.dtype, parts, len, from: partial, to: to_sum }));
-            to = partial;
+            conv.to = partial;
         }
-        self.kernels.push((level, Kernel::Conv(Conv { dtype: node.dtype, part, window, x, f, y, from, to })));
+        self.kernels.push((level, Kernel::Conv(conv)));
     }
 }
 

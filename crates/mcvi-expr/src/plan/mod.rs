@@ -4,17 +4,18 @@
 //! level starts when the one before it has ended.
 
 mod build;
+mod conv;
 mod emit;
-mod memory;
+pub(crate) mod memory;
 mod peephole;
 mod sink;
 mod view;
 
 pub(crate) use build::plan;
-pub(crate) use memory::{Life, place};
+pub(crate) use conv::{Conv, ConvPart, IMAGES_PER_TILE};
 
 use crate::array::Array;
-use crate::graph::{Blackbox, Draw, ExternalPart, Reduction, Window};
+use crate::graph::{Blackbox, Draw, ExternalPart, Reduction};
 use crate::shape::{DType, Shape};
 use crate::table::Function;
 use std::ops::Range;
@@ -260,31 +261,6 @@ pub(crate) struct Term {
     pub b: BufId,
     pub b_strides: (isize, isize),
 }
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ConvPart {
-    Output,
-    Input,
-    /// Each tile's partial sum over its images follows the one before.
-    Weight,
-}
-
-/// A convolution or one of its adjoints: x `[n, c, h, w]`, f `[o, c, fh, fw]`, y `[n, o, oh, ow]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Conv {
-    pub dtype: DType,
-    pub part: ConvPart,
-    pub window: Window,
-    pub x: [usize; 4],
-    pub f: [usize; 4],
-    pub y: [usize; 4],
-    /// The two operands in the order of the operation, then the result.
-    pub from: [Place; 2],
-    pub to: Place,
-}
-
-/// Images handled by one tile of a convolution on the CPU, and summed by one of the gradient of filters everywhere.
-pub(crate) const IMAGES_PER_TILE: usize = 4;
 
 /// Products summed at a time.
 pub(crate) const MAX_TERMS: usize = 4;

@@ -48,6 +48,10 @@ pub fn supply(program: &mut Program, values: &[Array]) {
 
 /// The values of expressions of the inputs.
 pub fn evaluate(values: &[Array], f: impl for<'a, 'g> Fn(&'a [Expr<'g>]) -> Vec<Expr<'g>>) -> Vec<Array> {
+    run_once(values, &f)
+}
+
+fn run_once(values: &[Array], f: &dyn for<'a, 'g> Fn(&'a [Expr<'g>]) -> Vec<Expr<'g>>) -> Vec<Array> {
     let graph = Graph::new();
     let outputs = f(&declare(&graph, values));
     let builder = outputs.iter().enumerate().fold(graph.program(), |b, (i, e)| b.output(&format!("y{i}"), *e));
@@ -158,12 +162,19 @@ fn compare<'g>(
     Ok(())
 }
 
+/// An expression of the inputs. (The checks are compiled once, not for each closure, which took minutes.)
+type Build<'f> = &'f dyn for<'a, 'g> Fn(&'a [Expr<'g>]) -> Expr<'g>;
+
 /// Compares first and second derivatives of f with finite differences: those of y = Σ w ⊙ f(x₀, x₁, …) with y's own,
 /// then those of Σ u ⊙ dy/dx, summed over all inputs, with differences of it.
 pub fn check_derivatives(
     values: &[Array],
     f: impl for<'a, 'g> Fn(&'a [Expr<'g>]) -> Expr<'g>,
 ) -> Result<(), TestCaseError> {
+    check_point(values, &f)
+}
+
+fn check_point(values: &[Array], f: Build<'_>) -> Result<(), TestCaseError> {
     let graph = Graph::new();
     let x = declare(&graph, values);
     let out = f(&x);
@@ -193,12 +204,17 @@ pub fn runner(cases: u32) -> TestRunner {
 /// Checks the derivatives of f at several points, drawn from the ranges given for each input.
 #[track_caller]
 pub fn differentiates(inputs: &[(&[usize], Range<f64>)], f: impl for<'a, 'g> Fn(&'a [Expr<'g>]) -> Expr<'g>) {
+    check_points(inputs, &f);
+}
+
+#[track_caller]
+fn check_points(inputs: &[(&[usize], Range<f64>)], f: Build<'_>) {
     let points: Vec<_> =
         inputs.iter().map(|(shape, range)| vec(range.clone(), shape.iter().product::<usize>())).collect();
     let arrays = points.prop_map(|point| {
         point.into_iter().zip(inputs).map(|(data, (shape, _))| array(*shape, data)).collect::<Vec<Array>>()
     });
-    if let Err(fault) = runner(8).run(&arrays, |values| check_derivatives(&values, &f)) {
+    if let Err(fault) = runner(8).run(&arrays, |values| check_point(&values, f)) {
         panic!("{fault}");
     }
 }

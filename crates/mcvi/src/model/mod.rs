@@ -22,11 +22,14 @@
 //!
 //! # Distributions
 //!
-//! They are parameterised as in Stan, and serve as priors and for observations.
+//! They are parameterised as in Stan, and serve as priors and for observations. Where Stan has another name: `laplace` is
+//! its `double_exponential`, `log_normal` its `lognormal`, `inverse_gamma` its `inv_gamma`, `negative_binomial_log` its
+//! `neg_binomial_2_log`, `multivariate_normal_cholesky` its `multi_normal_cholesky`, `lkj_cholesky` its `lkj_corr_cholesky`;
+//! categories are counted from 0.
 //!
 //! - of real numbers: [`normal`], [`student_t`], [`cauchy`], [`laplace`], [`uniform`];
 //! - of positive numbers: [`half_normal`], [`half_cauchy`], [`half_student_t`], [`log_normal`], [`exponential`], [`gamma`],
-//!   [`inverse_gamma`];
+//!   [`inverse_gamma`], [`weibull`];
 //! - of numbers between 0 and 1: [`beta`];
 //! - of counts and categories, for observations: [`bernoulli_logit`], [`binomial_logit`], [`beta_binomial`], [`poisson_log`],
 //!   [`negative_binomial_log`], [`categorical_logit`], [`multinomial_logit`];
@@ -66,7 +69,7 @@ pub use constraint::Constraint;
 pub use definition::Model;
 pub use distribution::continuous::*;
 pub use distribution::discrete::*;
-pub use distribution::mixture::{Weights, mixture};
+pub use distribution::mixture::{MixtureWeights, mixture};
 pub use distribution::multivariate::*;
 pub use distribution::{Distribution, Event, Support, Value};
 pub use observe::Minibatch;

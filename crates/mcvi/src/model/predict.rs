@@ -107,8 +107,7 @@ impl Model {
         let mut collect = Collector::new(&graph);
         let zeros: Vec<Array> =
             m.declared.iter().map(|d| Array::filled(DType::F64, d.value.shape(), 0.5)).collect::<Result<_, _>>()?;
-        let priors: Vec<Replicate<'_>> =
-            m.declared.iter().map(|d| collect.prior(&format!("prior.{}", d.name), &d.prior, d.value)).collect();
+        let priors: Vec<Replicate<'_>> = m.declared.iter().map(|d| collect.prior(&d.name, &d.prior, d.value)).collect();
         let bounds: Vec<Bounds> =
             m.declared.iter().map(|d| collect.bounds(&format!("bound.{}", d.name), d.constraint, d.value)).collect();
         let likelihoods: Vec<Replicate<'_>> = m

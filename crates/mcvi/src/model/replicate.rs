@@ -2,13 +2,16 @@
 
 use super::quantity::Quantity;
 use super::{Constraint, Distribution, Event, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use mcvi_expr::{Array, Expr, Graph, Program};
 use rand::rngs::StdRng;
 
 /// Draws from a prior until one lies within the parameter's bounds, at most.
 const TRIES: usize = 10_000;
+
+/// What names of outputs for a prior begin with.
+const PRIOR: &str = "prior.";
 
 /// Outputs of a program under construction.
 pub(super) struct Collector<'g> {
@@ -17,6 +20,8 @@ pub(super) struct Collector<'g> {
 
 /// Where the parameters of a distribution are found, to draw from it.
 pub(super) struct Replicate<'g> {
+    /// What is drawn.
+    name: String,
     distribution: Distribution<'g>,
     /// Outputs, with the width of each parameter for one event.
     parameters: Vec<(String, usize)>,
@@ -28,10 +33,17 @@ pub(super) struct Replicate<'g> {
     width: usize,
 }
 
-/// The bounds of a parameter: numbers, or names of outputs.
+/// Where a bound is found.
+enum Bound {
+    Number(f64),
+    /// The name of an output.
+    Output(String),
+}
+
+/// The bounds of a parameter.
 pub(super) struct Bounds {
-    low: std::result::Result<f64, String>,
-    high: std::result::Result<f64, String>,
+    low: Bound,
+    high: Bound,
     /// Whether a bound itself is allowed.
     closed: bool,
 }
@@ -82,7 +94,7 @@ impl<'g> Collector<'g> {
         let dims = dims.dims().get(1..).unwrap_or_default();
         let (events, event) = dims.split_at(dims.len().saturating_sub(of.event_dim()));
         let like = vec![0.5; event.iter().product()];
-        self.distribution(name, of, value, (events.iter().product(), event, like), true)
+        self.distribution(&format!("{PRIOR}{name}"), of, value, (events.iter().product(), event, like), true)
     }
 
     /// Make the bounds of a parameter known.
@@ -95,11 +107,11 @@ impl<'g> Collector<'g> {
             _ => (Value::Number(f64::NEG_INFINITY), Value::Number(f64::INFINITY)),
         };
         let mut bound = |which: &str, bound: Value<'g>| match bound {
-            Value::Number(number) => Ok(number),
+            Value::Number(number) => Bound::Number(number),
             Value::Expr(expr) => {
                 let output = format!("{name}.{which}");
                 self.add(&output, expr.broadcast_to(value.shape()));
-                Err(output)
+                Bound::Output(output)
             }
         };
         let closed = matches!(constraint, Constraint::Interval(..));
@@ -136,7 +148,8 @@ impl<'g> Collector<'g> {
             outputs.push((name, width));
         }
         let width = event.iter().product();
-        Replicate { distribution: of.clone(), parameters: outputs, events, like, width }
+        let name = name.trim_start_matches(PRIOR).to_owned();
+        Replicate { name, distribution: of.clone(), parameters: outputs, events, like, width }
     }
 }
 
@@ -159,7 +172,7 @@ impl Replicate<'_> {
         self.draw_where(|i, x| limits.contain(i, x), program, rows, rng, into)
     }
 
-    /// Draw until all numbers are as asked, at most so often.
+    /// Draw each event until all its numbers are as asked, [`TRIES`] times at most.
     fn draw_where(
         &self,
         inside: impl Fn(usize, f64) -> bool,
@@ -183,6 +196,11 @@ impl Replicate<'_> {
             let allowed = |(j, x): (usize, &f64)| x.is_nan() || inside(i * self.width + j, *x);
             let mut kept = tries.skip_while(|drawn| !drawn.iter().enumerate().all(allowed));
             match kept.next() {
+                Some(drawn) if drawn.len() != self.width => {
+                    let (found, width) = (drawn.len(), self.width);
+                    let why = format!("the sampler of {:?} drew {found} numbers, not {width}", self.distribution);
+                    return Err(Error::CannotDraw { name: self.name.clone(), why });
+                }
                 Some(drawn) => into.extend(drawn),
                 None => return Ok(()),
             }
@@ -193,9 +211,9 @@ impl Replicate<'_> {
 
 impl Bounds {
     fn read(&self, program: &mut Program) -> Result<Limits> {
-        let mut numbers = |bound: &std::result::Result<f64, String>| match bound {
-            Ok(number) => Ok(vec![*number]),
-            Err(output) => Ok::<_, crate::Error>(program.output(output)?.to_f64()),
+        let mut numbers = |bound: &Bound| match bound {
+            Bound::Number(number) => Ok::<_, Error>(vec![*number]),
+            Bound::Output(name) => Ok(program.output(name)?.to_f64()),
         };
         Ok(Limits { low: numbers(&self.low)?, high: numbers(&self.high)?, closed: self.closed })
     }
@@ -206,6 +224,10 @@ impl Limits {
         // A number stands for all.
         let at = |bound: &[f64]| bound.get(i % bound.len().max(1)).copied().unwrap_or(f64::NAN);
         let (low, high) = (at(&self.low), at(&self.high));
-        if self.closed { (low..=high).contains(&x) } else { low < x && x < high }
+        if self.closed {
+            return (low..=high).contains(&x);
+        }
+        // A draw that overflowed is not outside where there is no bound.
+        (low == f64::NEG_INFINITY || low < x) && (high == f64::INFINITY || x < high)
     }
 }

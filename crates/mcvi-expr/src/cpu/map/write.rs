@@ -183,7 +183,7 @@ impl Term {
 
 /// Forget the element type of a kernel.
 fn erase<T>(run: Micro<T>) -> Run {
-    // SAFETY: pointers to different types are passed alike; whoever makes the call passes pointers to T.
+    // SAFETY: pointers to different types are passed alike; the caller passes pointers to T.
     unsafe { std::mem::transmute::<Micro<T>, Run>(run) }
 }
 

@@ -91,6 +91,7 @@ fn moments<T: Real>(f: Fill<T>, inside: impl Fn(f64) -> bool, want: [f64; 4]) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of thousands of draws")]
 fn noise_moments() {
     let flat = [0.5, 1.0 / 3.0, 0.25, 0.2];
     moments::<f32>(uniform, |x| x > 0.0 && x < 1.0, flat);

@@ -22,7 +22,7 @@ pub(in crate::cuda) struct Tail {
 }
 
 impl Tail {
-    /// After a product with so many rows in all and columns, which goes to `to`.
+    /// After a product of this many rows (of all items) and columns, which goes to `to`.
     pub fn new(dtype: DType, (rows, columns): (usize, usize), to: Place) -> Self {
         let fours = dtype == DType::F32 && columns.is_multiple_of(4) && to.first.is_multiple_of(4);
         let index = if rows.saturating_mul(columns) > i32::MAX as usize { "i64" } else { "int" };

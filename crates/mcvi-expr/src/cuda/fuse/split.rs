@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// A map as parts that share no operation.
 pub(super) fn parts(map: &Map) -> Vec<Map> {
     let read: HashSet<u32> = map.loads.iter().map(|l| l.place.buf.0).collect();
-    // What overwrites something the map reads must stay with whoever reads it.
+    // What overwrites something the map reads must stay with what reads it.
     if map.stores.iter().any(|s| read.contains(&s.to.buf.0)) {
         return vec![map.clone()];
     }
@@ -26,7 +26,7 @@ pub(super) fn parts(map: &Map) -> Vec<Map> {
             }
         }
     }
-    // Results by the group they belong to; what is stored as it was read forms a group of its own.
+    // Results by the group they belong to; what is stored as it was read forms its own group.
     let mut key = |v: Value| if let Value::Op(i) = v { root(&mut group, i) } else { usize::MAX };
     let keys: Vec<usize> =
         map.stores.iter().map(|s| s.value).chain(map.reduces.iter().map(|r| r.value)).map(&mut key).collect();

@@ -116,6 +116,21 @@ pub fn inverse_gamma<'g>(shape: impl Into<Value<'g>>, scale: impl Into<Value<'g>
     .with_sampler(|[shape, scale], rng| Some(positive(scale)? / draw_gamma(shape, rng)?))
 }
 
+/// The Weibull distribution with this shape and scale: its hazard goes with the power `shape` − 1 of time.
+pub fn weibull<'g>(shape: impl Into<Value<'g>>, scale: impl Into<Value<'g>>) -> Distribution<'g> {
+    Distribution::new("weibull", [shape.into(), scale.into()], |x, [shape, scale]| {
+        let (log, log_scale) = (x.ln(), scale.ln());
+        let power = x.eq(0.0).select(0.0, (shape * (log - log_scale)).exp());
+        let density = shape.ln() - shape * log_scale + log_power(x, log, shape - 1.0) - power;
+        within(x.ge(0.0), density)
+    })
+    .with_support(Support::Positive)
+    .with_sampler(|[shape, scale], rng| {
+        let unit: f64 = Exp1.sample(rng);
+        Some(positive(scale)? * unit.powf(1.0 / positive(shape)?))
+    })
+}
+
 /// The beta distribution with mean `a`/(`a` + `b`).
 pub fn beta<'g>(a: impl Into<Value<'g>>, b: impl Into<Value<'g>>) -> Distribution<'g> {
     Distribution::new("beta", [a.into(), b.into()], |x, [a, b]| {

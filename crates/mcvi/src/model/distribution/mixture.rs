@@ -6,7 +6,7 @@ use mcvi_expr::Expr;
 
 /// The weights of a [`mixture`]: an expression with an axis for the components, one expression each, or numbers.
 #[derive(Clone, Debug)]
-pub struct Weights<'g>(Kind<'g>);
+pub struct MixtureWeights<'g>(Kind<'g>);
 
 #[derive(Clone, Debug)]
 enum Kind<'g> {
@@ -15,25 +15,25 @@ enum Kind<'g> {
     Each(Vec<Value<'g>>),
 }
 
-impl<'g> From<Expr<'g>> for Weights<'g> {
+impl<'g> From<Expr<'g>> for MixtureWeights<'g> {
     fn from(weights: Expr<'g>) -> Self {
-        Weights(Kind::Axis(weights))
+        MixtureWeights(Kind::Axis(weights))
     }
 }
 
-impl<'g, V: Into<Value<'g>>> From<Vec<V>> for Weights<'g> {
+impl<'g, V: Into<Value<'g>>> From<Vec<V>> for MixtureWeights<'g> {
     fn from(weights: Vec<V>) -> Self {
-        Weights(Kind::Each(weights.into_iter().map(Into::into).collect()))
+        MixtureWeights(Kind::Each(weights.into_iter().map(Into::into).collect()))
     }
 }
 
-impl<'g, V: Into<Value<'g>>, const N: usize> From<[V; N]> for Weights<'g> {
+impl<'g, V: Into<Value<'g>>, const N: usize> From<[V; N]> for MixtureWeights<'g> {
     fn from(weights: [V; N]) -> Self {
-        Weights(Kind::Each(weights.into_iter().map(Into::into).collect()))
+        MixtureWeights(Kind::Each(weights.into_iter().map(Into::into).collect()))
     }
 }
 
-impl<'g> Weights<'g> {
+impl<'g> MixtureWeights<'g> {
     /// One weight for each component, or what is wrong.
     fn each(self, k: usize, event_dim: usize) -> Result<Vec<Value<'g>>, String> {
         let weights = match self.0 {
@@ -84,7 +84,7 @@ impl<'g> Weights<'g> {
 /// # Ok::<(), mcvi::Error>(())
 /// ```
 pub fn mixture<'g>(
-    weights: impl Into<Weights<'g>>,
+    weights: impl Into<MixtureWeights<'g>>,
     components: impl IntoIterator<Item = Distribution<'g>>,
 ) -> Distribution<'g> {
     let components: Vec<Distribution<'g>> = components.into_iter().collect();

@@ -106,12 +106,20 @@ pub struct Distribution<'g> {
 
 /// What one draw is made from.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Event<'a> {
     /// The numbers of each parameter: one of a scalar, matrices row by row.
     pub parameters: &'a [&'a [f64]],
     /// A value of the same size: of an observation the observed one, of a parameter anything. A multinomial takes its
     /// number of trials from it.
     pub like: &'a [f64],
+}
+
+impl<'a> Event<'a> {
+    /// From the numbers of each parameter and a value of the size to be drawn.
+    pub fn new(parameters: &'a [&'a [f64]], like: &'a [f64]) -> Self {
+        Event { parameters, like }
+    }
 }
 
 impl<'g> Distribution<'g> {

@@ -1,9 +1,7 @@
 //! Compiled programs: states and their updates, outputs of every kind, dead code, runs with inputs fed and outputs
 //! recorded, checkpoints, and a whole training step.
 
-mod common;
-
-use common::{array, assert_close, irregular};
+use crate::common::{array, assert_close, irregular};
 use mcvi_expr::{Array, DType, Error, Expr, Graph, Program, Result, Run, grad};
 
 fn numbers(program: &mut Program, output: &str) -> Vec<f64> {
@@ -67,7 +65,7 @@ fn every_reader_of_a_state_sees_its_old_value_however_late_it_reads() {
     let builder = graph.program().update(s, s * 2.0 + 1.0).output("late", late).output("t", s.t().exp());
     let mut program = builder.output("s", s).output("row", s.at(0, 2)).compile().unwrap();
     program.run(1).unwrap();
-    let plain = common::value(&[array([3, 4], data.clone())], |x| {
+    let plain = crate::common::value(&[array([3, 4], data.clone())], |x| {
         let s = x[0];
         s.matmul(s.t()).exp().matmul(s).sum(&[0]).cumsum(0) * s.at(0, 1)
     });

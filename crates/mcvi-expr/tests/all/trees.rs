@@ -1,8 +1,6 @@
 //! Random expressions: their values against a plain interpreter, their derivatives against finite differences.
 
-mod common;
-
-use common::{array, assert_close, check_derivatives, erf, lgamma, runner, value};
+use crate::common::{array, assert_close, check_derivatives, erf, lgamma, runner, value};
 use mcvi_expr::{Array, Expr};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -227,7 +225,7 @@ fn random_expressions_differentiate_twice() {
 fn several_expressions_in_one_program_have_the_values_they_have_alone() {
     let trees = vec(tree(), 5);
     let outcome = runner(40).run(&(trees, inputs()), |(trees, x)| {
-        let together = common::evaluate(&x, |x| trees.iter().map(|t| t.build(x)).collect());
+        let together = crate::common::evaluate(&x, |x| trees.iter().map(|t| t.build(x)).collect());
         for (tree, got) in trees.iter().zip(together) {
             let (shape, table) = tree.interpret(&x);
             assert_close(&got.to_f64(), &narrow(shape, &table), 1e-11);

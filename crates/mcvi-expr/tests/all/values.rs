@@ -1,8 +1,6 @@
 //! Values of single operations against the standard library and plain loops, and what happens at infinities and NaN.
 
-mod common;
-
-use common::{array, assert_close, erf, evaluate, irregular, lgamma, value};
+use crate::common::{array, assert_close, erf, evaluate, irregular, lgamma, value};
 use mcvi_expr::{Array, DType, Expr, grad};
 
 const POINTS: [f64; 11] = [-30.0, -2.5, -1.0, -0.3, -1e-9, 0.0, 1e-9, 0.7, 1.0, 3.3, 30.0];

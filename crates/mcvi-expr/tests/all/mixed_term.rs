@@ -1,8 +1,6 @@
 //! The term the method stands on: ∂_θ (vᵀ ∇_z log p_θ(x, z)), a gradient inside a gradient, for the networks used.
 
-mod common;
-
-use common::{Difference, array, declare, differences, irregular, supply};
+use crate::common::{Difference, array, declare, differences, irregular, supply};
 use mcvi_expr::{Array, Expr, Graph, grad};
 
 /// Arrays of irregular numbers, scaled to the size weights have.

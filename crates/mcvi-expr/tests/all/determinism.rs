@@ -1,9 +1,7 @@
 //! What a program computes depends on its expressions, inputs, seed and step, and on nothing else: not on the number
 //! of threads, not on what else is computed, not on the order of building.
 
-mod common;
-
-use common::{array, irregular};
+use crate::common::{array, irregular};
 use mcvi_expr::{Array, DType, Graph, Program, grad};
 
 /// Noise, matrix products, fused maps, all kinds of reductions over more than 100 000 elements, and a convolution.

@@ -1,8 +1,6 @@
 //! Mistakes: each is a typed error that says where it was made and what would fit, and none is a panic.
 
-mod common;
-
-use common::array;
+use crate::common::array;
 use mcvi_expr::{Array, DType, Error, Expr, External, Graph, Program, Result, Run, grad};
 use std::sync::Arc;
 
@@ -183,7 +181,7 @@ fn empty_and_huge_shapes_are_errors() {
     // Huge steps select one element.
     let y = x.broadcast_to([5]).slice_step(0, 1..5, usize::MAX).slice_step(0, 0..1, usize::MAX);
     assert_eq!(y.shape().dims(), [1]);
-    assert_eq!(common::value(&[array(3, [1.0, 2.0, 3.0])], |x| x[0].slice_step(0, 1..3, 1 << 62)), [2.0]);
+    assert_eq!(crate::common::value(&[array(3, [1.0, 2.0, 3.0])], |x| x[0].slice_step(0, 1..3, 1 << 62)), [2.0]);
 }
 
 #[test]
@@ -232,7 +230,7 @@ fn element_types_never_mix() {
 
 #[test]
 fn integers_can_be_rearranged_and_carry_no_derivative() {
-    let got = common::evaluate(&[Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]).unwrap()], |x| {
+    let got = crate::common::evaluate(&[Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]).unwrap()], |x| {
         let i = x[0];
         vec![
             i.t(),
@@ -254,7 +252,7 @@ fn integers_can_be_rearranged_and_carry_no_derivative() {
     for (got, wanted) in got.iter().zip(wanted) {
         assert_eq!(got.as_slice::<i32>().unwrap(), wanted);
     }
-    let d = common::value(&[array(3, [1.2, 2.7, -0.4])], |x| {
+    let d = crate::common::value(&[array(3, [1.2, 2.7, -0.4])], |x| {
         grad((x[0].cast(DType::I32).cast(DType::F64) * x[0]).sum_all(), x).unwrap()[0]
     });
     assert_eq!(d, [1.0, 2.0, 0.0]);
@@ -267,7 +265,7 @@ fn integers_can_be_rearranged_and_carry_no_derivative() {
 
 #[test]
 fn integers_can_be_reshaped_where_that_takes_a_copy() {
-    let got = common::evaluate(&[Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]).unwrap()], |x| {
+    let got = crate::common::evaluate(&[Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]).unwrap()], |x| {
         vec![x[0].t().reshape([6]), x[0].broadcast_to([2, 2, 3]).reshape([12]), x[0].slice(1, 1..3).flatten()]
     });
     assert_eq!(got[0].as_slice::<i32>().unwrap(), [0, 3, 1, 4, 2, 5]);
@@ -566,7 +564,7 @@ fn a_step_that_fails_late_undoes_what_it_did_early_and_early_what_would_come_lat
             assert!(matches!(program.run(1), Err(Error::Index { .. })));
             assert_eq!(program.states().unwrap(), before, "{threads} threads, late: {late}");
             assert_eq!(program.step(), 2);
-            // And it goes on.
+            // And it continues.
             program.write("index", &ints(&[0, 1])).unwrap();
             program.run(1).unwrap();
             assert_eq!(program.read("early").unwrap().to_f64(), vec![3.0; n * n]);
@@ -635,4 +633,15 @@ fn too_many_axes_and_too_much_memory_are_errors() {
     let huge = graph.input("huge", DType::F64, [1 << 46]);
     let error = graph.program().output("out", huge + 1.0).compile().unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn a_build_without_cuda_says_so() {
+    let graph = Graph::new();
+    let x = graph.scalar(DType::F64, 1.0);
+    let error = graph.program().output("x", x).device(mcvi_expr::Device::Cuda(1)).compile().unwrap_err();
+    let message = "cuda:1: this build has no CUDA support; rebuild with the feature `cuda`, or use the device cpu";
+    assert_eq!(error.to_string(), message);
+    assert_eq!(mcvi_expr::Device::auto(), mcvi_expr::Device::Cpu);
 }

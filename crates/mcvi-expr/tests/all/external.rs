@@ -1,9 +1,7 @@
 //! Black-box log densities inside expressions: leapfrog steps through them, differentiated, agree with the same
 //! densities written as expressions.
 
-mod common;
-
-use common::{array, assert_close, declare, irregular, supply};
+use crate::common::{array, assert_close, declare, irregular, supply};
 use mcvi_expr::{Array, DType, Expr, External, Graph, Program, Result, grad};
 use std::sync::{Arc, Mutex};
 
@@ -212,7 +210,7 @@ fn impossible_points_are_data_and_not_errors() {
         }
     }
     let half: Arc<dyn External> = Arc::new(Half);
-    let got = common::evaluate(&[array([2, 1], [-1.0, 2.0])], |x| {
+    let got = crate::common::evaluate(&[array([2, 1], [-1.0, 2.0])], |x| {
         let y = x[0].external(half.clone());
         // A select keeps the impossible row's NaN out of the gradient of the sum.
         let safe = y.gt(f64::NEG_INFINITY).select(y, 0.0).sum_all();
