@@ -31,18 +31,18 @@ enum Command {
     Paper(paper::Command),
     /// Fit a posterior: independent draws, a bound on log p(x), and a verdict.
     Fit(fit::Options),
-    /// Draw more from a fit that was saved.
+    /// Draw more from a saved fit.
     Draw(fit::DrawOptions),
-    /// Show what there is to fit.
+    /// List the available models.
     List,
-    /// Train, evaluate and look at deep generative models of images.
+    /// Train, evaluate and inspect deep generative models of images.
     #[command(subcommand)]
     Vae(vae::Command),
-    /// Simulate data from a model and see whether its fits are right on average (takes minutes).
+    /// Check by simulation whether the fits of a model are calibrated (takes minutes).
     Calibrate(fit::calibrate::Options),
 }
 
-/// Do what the command line says.
+/// Run the command line.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Paper(command) => paper::run(command),

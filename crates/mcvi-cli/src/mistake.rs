@@ -1,8 +1,8 @@
-//! What is the user's to mend, told apart from everything else by the exit code.
+//! Errors that the user can fix, distinguished from all others by the exit code.
 
 use std::fmt;
 
-/// A mistake of the user's, said for people.
+/// An error that the user can fix, with a message that says how.
 #[derive(Debug)]
 pub struct Mistake(pub String);
 
@@ -14,12 +14,12 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Call an error the user's mistake, with all it says.
+/// Mark an error as the user's mistake, keeping its whole message.
 pub fn mistaken(error: anyhow::Error) -> anyhow::Error {
     anyhow::Error::new(Mistake(format!("{error:#}")))
 }
 
-/// 2 for the user's mistakes, 1 for anything else.
+/// The exit code: 2 for the user's mistakes, 1 for anything else.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let theirs = error.chain().any(|e| {
         let library = e.downcast_ref::<mcvi::Error>();

@@ -1,4 +1,4 @@
-//! What every subcommand of `mcvi paper` takes and leaves: text or JSON, and a folder of figures.
+//! Options and output shared by the subcommands of `mcvi paper`: text or JSON, and a folder of figures.
 
 use crate::mistake::mistaken;
 use crate::store::folder::Folder;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Options every subcommand takes.
+/// Options of every subcommand.
 #[derive(Args, Clone)]
 pub struct Common {
-    /// Folder for figures and results.json; made if it is not there. [default: mcvi-out, with --json none]
+    /// Folder for figures and results.json; created if missing. [default: mcvi-out, or none with --json]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The seed of all draws: the same seed gives the same results.
+    /// Random seed. The same seed gives the same results.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads to use. Results do not depend on it. [default: all]
@@ -27,12 +27,12 @@ pub struct Common {
 }
 
 impl Common {
-    /// Threads to use.
+    /// The number of threads to use.
     pub fn threads(&self) -> usize {
         threads_or_all(self.threads)
     }
 
-    /// The folder for results, made and found writable before any work is done. None where none is wanted.
+    /// The folder for results, created and checked to be writable before any work is done. None if none is wanted.
     pub fn folder(&self) -> Result<Option<Folder>> {
         let path = match (&self.out, self.json) {
             (Some(path), _) => path.clone(),
@@ -42,7 +42,7 @@ impl Common {
         Folder::new(path).map(Some)
     }
 
-    /// Print the result, as JSON or as text, and say what files were written.
+    /// Print the result as JSON or as text, and list the files that were written.
     pub fn finish(&self, folder: Option<Folder>, result: &Value, text: &str) -> Result<()> {
         let written = match folder {
             Some(mut folder) => {
@@ -59,21 +59,21 @@ impl Common {
             writeln!(out, "{text}\nWritten: {}", files.join(", "))
         };
         match printed.and_then(|()| out.flush()) {
-            // Whoever reads has seen enough.
+            // The reader has closed the pipe.
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             other => other.context("cannot print the result"),
         }
     }
 }
 
-/// What to compute with.
+/// Hardware options.
 #[derive(Args, Clone)]
 pub struct HardwareOptions {
     /// Threads to use. Results do not depend on it. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Where to compute: cpu, cuda, cuda:1 (the second GPU), or auto (a GPU if there is one). Results differ in the last
-    /// places between devices.
+    /// Device: cpu, cuda, cuda:1 (the second GPU), or auto (a GPU if there is one). Results differ in the last digits
+    /// between devices.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: Device,
     /// On a GPU, multiply matrices in full single precision instead of TF32.
@@ -82,7 +82,7 @@ pub struct HardwareOptions {
 }
 
 impl HardwareOptions {
-    /// What was asked for, if it is there.
+    /// The requested hardware, if it is available.
     pub fn resolved(&self) -> Result<Hardware> {
         self.device.check().map_err(mcvi::Error::from).map_err(|e| mistaken(e.into()))?;
         let processor = Hardware::with_threads(threads_or_all(self.threads));
@@ -90,16 +90,16 @@ impl HardwareOptions {
     }
 }
 
-/// As many threads as asked for, or as the machine has.
+/// The requested number of threads, or as many as the machine has.
 pub fn threads_or_all(threads: Option<u16>) -> usize {
     threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// Print what a command has to say.
+/// Print the output of a command.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot print the result"),
     }

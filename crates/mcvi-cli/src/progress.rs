@@ -3,9 +3,9 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// A bar over so many pieces of work.
+/// A bar over this many pieces of work.
 pub fn bar(pieces: usize, what: &str) -> ProgressBar {
-    // On standard error, and hidden where that is no terminal.
+    // On standard error; hidden if that is not a terminal.
     let bar = ProgressBar::new(pieces as u64);
     let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len}  {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

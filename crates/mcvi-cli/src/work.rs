@@ -1,10 +1,10 @@
-//! Independent pieces of work over several threads, results in the order asked for.
+//! Independent jobs on several threads, with results in order.
 
 use anyhow::{Result, anyhow};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Do every piece, at most `threads` at a time. The first failure, in the order of pieces, is returned.
+/// Run every job, at most `threads` at a time. Returns the first failure, in the order of the jobs.
 pub fn all<P: Sync, R: Send>(pieces: &[P], threads: usize, work: impl Fn(&P) -> Result<R> + Sync) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(pieces.iter().map(|_| None).collect());
@@ -20,7 +20,7 @@ pub fn all<P: Sync, R: Send>(pieces: &[P], threads: usize, work: impl Fn(&P) -> 
                         results[i] = Some(result);
                     }
                     if failed {
-                        // No new pieces after a failure.
+                        // No new jobs after a failure.
                         next.store(pieces.len(), Ordering::Relaxed);
                     }
                 }

@@ -160,7 +160,7 @@ fn results_are_never_written_over_or_beside_others() {
     std::fs::create_dir(&out).expect("made");
     std::fs::write(out.join("precious"), "mine").expect("written");
     let begun = Instant::now();
-    fails(&["fit", "funnel", "--out", &out.display().to_string()], 2, &["is there and not empty", "choose another"]);
+    fails(&["fit", "funnel", "--out", &out.display().to_string()], 2, &["exists and is not empty", "choose another"]);
     assert!(begun.elapsed() < Duration::from_secs(2), "before any work is done");
     assert_eq!((names(base.path()), names(&out)), (vec!["out".to_owned()], vec!["precious".to_owned()]));
     assert_eq!(std::fs::read_to_string(out.join("precious")).expect("still there"), "mine");

@@ -176,7 +176,7 @@ fn page(kind: VerdictKind) -> Page {
                 "The tail of the weights is light: k̂ = 0.43, below 0.7.",
                 "The bound is level: −31.21 ± 0.02 over the last half.",
             ],
-            vec!["TracePoint at the predictive check: a good fit of a wrong model is still wrong."],
+            vec!["Look at the predictive check: a good fit of a wrong model is still wrong."],
         ),
         VerdictKind::Reweight => (
             "The draws should be used with their weights.",

@@ -64,7 +64,7 @@ fn a_stopped_fit_goes_on_as_if_it_never_had() {
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.contains("stopped by the budget") && said.contains("mcvi fit --from "), "{said}");
 
-    fails(&["fit", "--from", &at("part"), "--iterations", "100"], "the fit has taken 333 iterations");
+    fails(&["fit", "--from", &at("part"), "--iterations", "100"], "the fit has already taken 333 iterations");
     fails(&["fit", "banana", "--from", &at("part")], "cannot be used with");
     fails(&["fit", "--from", &at("part"), "--seed", "4"], "cannot be used with");
     fails(&["fit", "--repeat", &at("part"), "--iterations", "4"], "cannot be used with");

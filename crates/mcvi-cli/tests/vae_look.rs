@@ -164,17 +164,17 @@ fn mistakes_are_named_with_their_remedy() {
     let (run, nothing) = (run(2), RUNS.path().join("nothing"));
     let blocked = RUNS.path().join("no/such/folder/a.png");
     for command in ["sample", "reconstruct", "report"] {
-        refused(&["vae", command, to(&nothing)], "give what `mcvi vae train --out` was given");
+        refused(&["vae", command, to(&nothing)], "give the folder that was passed to `mcvi vae train --out`");
         refused(&["vae", command, to(&run), "--out", to(&blocked)], "choose another --out");
     }
     refused(&["vae", "reconstruct", to(&run), "--data", to(&nothing)], "nothing there");
     refused(&["vae", "reconstruct", to(&run), "--split", "dev"], "none of train, valid, test");
     refused(&["vae", "sample", to(&run), "--count", "0"], "0 is not in 1..=10000");
-    refused(&["paper", "mnist", to(&nothing)], "is no folder");
+    refused(&["paper", "mnist", to(&nothing)], "is not a folder");
     let begun = RUNS.path().join("begun");
     std::fs::create_dir(&begun).expect("a folder");
     std::fs::copy(run.join("settings.toml"), begun.join("settings.toml")).expect("copied");
-    refused(&["vae", "report", to(&begun)], "a model is there after the first epoch");
+    refused(&["vae", "report", to(&begun)], "a model is saved after the first epoch");
     std::fs::copy(run.join("model.safetensors"), begun.join("model.safetensors")).expect("copied");
     std::fs::write(begun.join("metrics.csv"), "epoch,train_bound\n1,what\n").expect("written");
     refused(&["vae", "report", to(&begun)], "metrics.csv");

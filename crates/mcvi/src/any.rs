@@ -1,8 +1,7 @@
-//! Implementations of a trait as data: those that come with the library by name, a user's own by what identifies them.
+//! Implementations of a trait as data: built-in kinds by name, a user's own kinds by an identity.
 //!
-//! A chain is a value. It can be compared, printed, written to a file and read back, so what it is made of must be data
-//! too, and yet open to everyone. [`any!`] makes an enum of the kinds that come with the library; its last variant holds
-//! a kind of the user's own.
+//! A chain is a value. It can be compared, printed, written to a file and read back, so its parts must be data too, and
+//! yet open to everyone. [`any!`] makes an enum of the built-in kinds, with a last variant for a user's own.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,20 +11,20 @@ use std::sync::Arc;
 
 /// A user's own implementation of a trait.
 ///
-/// In a file it is only its identity; read back, it takes part in comparisons but cannot be run. Whoever loads such a
-/// chain has to supply it again.
+/// Only its identity is written to a file. Read back, it takes part in comparisons but cannot be run: to load such a
+/// chain, supply it again.
 pub struct Own<T: ?Sized> {
     identity: Value,
     given: Option<Arc<T>>,
 }
 
 impl<T: ?Sized> Own<T> {
-    /// With what identifies it.
+    /// An implementation and its identity.
     pub(crate) fn new(identity: Value, given: Arc<T>) -> Self {
         Own { identity, given: Some(given) }
     }
 
-    /// The implementation, where this was not read from a file.
+    /// The implementation, unless this was read from a file.
     pub(crate) fn get(&self) -> Result<&T> {
         self.given.as_deref().ok_or_else(|| Error::Setting {
             what: "chain",
@@ -52,7 +51,7 @@ impl<T: ?Sized> fmt::Debug for Own<T> {
     }
 }
 
-/// As it is written.
+/// The form in which it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -71,7 +70,7 @@ impl<'de, T: ?Sized> Deserialize<'de> for Own<T> {
     }
 }
 
-/// An enum of the kinds of a trait that come with the library, and one of the user's own.
+/// An enum of the built-in kinds of a trait, and one of the user's own.
 macro_rules! any {
     ($(#[$meta:meta])* $any:ident is $trait:ident: $($kind:ident),+ $(,)?) => {
         $(#[$meta])*
@@ -80,12 +79,12 @@ macro_rules! any {
         #[non_exhaustive]
         pub enum $any {
             $(#[doc = concat!("See [`", stringify!($kind), "`].")] $kind($kind),)+
-            /// One of the user's own.
+            /// A user's own kind.
             Own($crate::Own<dyn $trait>),
         }
 
         impl $any {
-            /// What there is to run.
+            /// The implementation to run.
             fn get(&self) -> $crate::Result<&dyn $trait> {
                 match self {
                     $($any::$kind(kind) => Ok(kind),)+

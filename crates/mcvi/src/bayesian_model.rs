@@ -1,4 +1,5 @@
-//! A posterior with names: what inference, reports, stores and commands need to know of a model, and nothing else.
+//! Posteriors with named parameters: everything that inference, reports, stores and commands need to know about a
+//! model.
 
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
@@ -12,12 +13,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// A target whose coordinates stand for named parameters, perhaps constrained ones.
+/// A target whose coordinates represent named parameters, which may be constrained.
 ///
-/// Every method has a default that suits a target without names: one parameter `z`, and nothing else known. So a target
-/// of your own takes one line, `impl BayesianModel for Mine {}`, and whatever it knows beyond that is one method each.
+/// Every method has a default that suits a target without names: one parameter `z`, and nothing else known. So a custom
+/// target takes one line, `impl BayesianModel for Mine {}`, and overrides one method for each thing it knows beyond
+/// that.
 pub trait BayesianModel: Target {
-    /// What it is called, and what is to be known when reading its results.
+    /// Its name, and remarks for readers of its results.
     fn about(&self) -> About {
         About::default()
     }
@@ -27,13 +29,13 @@ pub trait BayesianModel: Target {
         vec![Parameter::new("z", vec![self.dim()], self.dim())]
     }
 
-    /// The name of each element of each parameter, as Stan has them: `theta[1]`, `L[1,2]`.
+    /// The name of each element of each parameter, as in Stan: `theta[1]`, `L[1,2]`.
     fn names(&self) -> Vec<String> {
         self.parameters().iter().flat_map(Parameter::names).collect()
     }
 
-    /// The parameters, constrained, and generated quantities of draws z of the free coordinates. With a seed also the log
-    /// likelihood of each observation, and replicated observations.
+    /// Constrained parameters and generated quantities for draws z of the free coordinates. With a seed, also the log
+    /// likelihood of each observation and replicated observations.
     fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, _hardware: Hardware) -> Result<Quantities> {
         let _ = seed;
         let z = Quantity { name: "z".to_owned(), shape: vec![self.dim()], values: z.concat() };
@@ -45,18 +47,18 @@ pub trait BayesianModel: Target {
         Ok(vec![])
     }
 
-    /// Draws of the parameters from the prior, and of observations given them; [`Error::CannotDraw`] where there is no
+    /// Draws of the parameters from the prior, and of observations given them; [`Error::CannotDraw`] if there is no
     /// proper prior.
     fn prior(&self, _count: usize, _seed: u64) -> Result<Quantities> {
         Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
-    /// The same model of other observations, of as many values each: for simulated data.
+    /// The same model with other observations of the same size, for simulated data.
     fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
     }
 
-    /// What a saved run needs to find the model and its data again; none where it lives in a program alone.
+    /// What a saved run needs to reopen the model and its data; none if the model exists only in a program.
     fn source(&self) -> Option<Source> {
         None
     }
@@ -71,12 +73,12 @@ pub trait BayesianModel: Target {
     }
 }
 
-/// What a model is called, and what is to be known when reading its results.
+/// The name of a model, and remarks for readers of its results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
     /// Its name.
     pub name: String,
-    /// What it is, in a line.
+    /// A one-line description.
     pub description: String,
     /// Remarks on the data and the priors.
     pub notes: Vec<String>,
@@ -92,9 +94,9 @@ pub struct Parameter {
     pub name: String,
     /// The shape of its value, constrained: empty for a number.
     pub shape: Vec<usize>,
-    /// How many free coordinates stand for it.
+    /// Number of free coordinates.
     pub free: usize,
-    /// Labels of the coordinates along each axis of the shape; empty where they are numbered.
+    /// Labels along each axis of the shape; empty if elements are numbered.
     pub labels: Vec<Vec<String>>,
 }
 
@@ -115,18 +117,18 @@ impl Parameter {
     }
 }
 
-/// Where a model comes from: who can open it, and what they need for it.
+/// Where a model comes from: who can open it, and the settings needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Who can open it: `built-in`, `regression`.
     pub kind: String,
-    /// What they need: a name, files, settings.
+    /// What is needed: a name, files, settings.
     #[serde(flatten)]
     pub settings: serde_json::Map<String, Value>,
 }
 
 impl Source {
-    /// From what is needed, as a JSON object.
+    /// From settings, given as a JSON object.
     pub fn new(kind: &str, settings: Value) -> Self {
         let settings = if let Value::Object(map) = settings { map } else { serde_json::Map::new() };
         Source { kind: kind.to_owned(), settings }
@@ -138,7 +140,7 @@ impl Source {
 pub struct DataDigest(Sha256);
 
 impl DataDigest {
-    /// Take in numbers under a name.
+    /// Add numbers under a name.
     pub fn add(&mut self, name: &str, values: &[f64]) {
         self.0.update(name);
         self.0.update([0]);
@@ -152,24 +154,24 @@ impl DataDigest {
     }
 }
 
-/// How far, relatively, two computations of the same number may differ: other processors round differently.
+/// Relative tolerance between two computations of the same number: processors round differently.
 const ROUNDING: f64 = 1e-9;
 
-/// What tells a model and its data from others. It is saved with a run, and checked by everyone who opens the run.
+/// Identifies a model and its data. It is saved with a run, and checked whenever the run is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The name of each element of each parameter.
     names: Vec<String>,
     /// A digest of the data.
     data: String,
-    /// The log density at a few places, as text: it need not be finite.
+    /// The log density at a few points, as text: it need not be finite.
     log_density: Vec<String>,
 }
 
 impl Fingerprint {
-    /// Of a model.
+    /// The fingerprint of a model.
     pub fn of(model: &dyn BayesianModel) -> Result<Self> {
-        // No two coordinates alike, so that swapped ones show.
+        // No two coordinates are alike, so that swapped ones show.
         let place =
             |scale: f64| (0..model.dim()).map(|i| scale * (0.1 + (0.618_034 * (i + 1) as f64).fract())).collect();
         let places: Vec<Vec<f64>> = [0.01, -0.1, 0.3].map(place).to_vec();
@@ -177,7 +179,7 @@ impl Fingerprint {
         Ok(Fingerprint { names: model.names(), data: model.data_digest()?, log_density })
     }
 
-    /// What differs in a model as it is now; none where it is the same.
+    /// How a model differs from this fingerprint; none if it does not.
     pub fn difference(&self, model: &dyn BayesianModel) -> Result<Option<String>> {
         let now = Fingerprint::of(model)?;
         if self.names != now.names {
@@ -270,18 +272,18 @@ impl BayesianModel for Model {
     }
 }
 
-/// A model with a description: where it comes from, and what to know of its results.
+/// A model with a description: its source, and remarks on its results.
 #[derive(Clone)]
 pub struct DescribedModel {
     /// The model.
     pub model: Model,
-    /// What it is called, and remarks.
+    /// Its name, and remarks.
     pub about: About,
-    /// Where it can be found again.
+    /// Where it comes from.
     pub source: Source,
     /// Labels of the elements of some parameters, by name, along each axis.
     pub labels: Vec<(String, Vec<Vec<String>>)>,
-    /// A digest of all data, where the model holds more than its observations.
+    /// A digest of data that the model holds besides its observations.
     pub data_digest: Option<String>,
 }
 

@@ -10,12 +10,12 @@ use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
-/// The bound of every row, and what was met on the way.
+/// The bound of every row, with intermediate results.
 #[non_exhaustive]
 pub struct Estimate<'g> {
     /// The lower bound estimate L of each draw. NaN counts as −∞ wherever it is used.
     pub bound: Expr<'g>,
-    /// The draw: z_T, or one of the last positions where several make the approximation.
+    /// The draw: z_T, or one of the last positions if the approximation is a mixture of several.
     pub z: Expr<'g>,
     /// log p(x, z) of the draw.
     pub log_p: Expr<'g>,
@@ -23,12 +23,12 @@ pub struct Estimate<'g> {
     pub first: Expr<'g>,
     /// log αₜ, what each step adds to the bound.
     pub steps: Vec<Expr<'g>>,
-    /// Diagnostics of each step, one number a draw. Only where choices are drawn.
+    /// Diagnostics of each step, one number per draw. Only if choices are drawn.
     pub diagnostics: Vec<Vec<(Diagnostic, Expr<'g>)>>,
 }
 
 impl<'g> Estimate<'g> {
-    /// What draws are compared by under an objective.
+    /// The values by which draws are compared under an objective.
     pub(crate) fn of(&self, objective: Objective) -> Expr<'g> {
         match (objective, self.steps.last()) {
             (Objective::LastStep, Some(last)) => *last,
@@ -43,14 +43,14 @@ impl<'g> Estimate<'g> {
 pub enum Objective {
     /// The whole bound: Algorithm 2.
     Bound,
-    /// E log α of the last step, the others being held as they are: Algorithm 4.
+    /// E log α of the last step, with all others frozen: Algorithm 4.
     LastStep,
     /// The bound with its KL divergence from the prior weighted by [`KL_WEIGHT`](crate::fit::KL_WEIGHT), an input of every
     /// iteration: raised from 0 to 1 (KL warm-up), it keeps latent variables in use until the decoder needs them.
     KlWeighted,
 }
 
-/// Where a chain was after a step.
+/// The chain after a step.
 struct Visit<'g> {
     state: ChainState<'g>,
     /// Σ (log r − log q) so far, without log p.
@@ -126,7 +126,7 @@ fn tile(e: Expr<'_>, times: usize) -> Expr<'_> {
     if times == 1 { e } else { e.graph().concat(&vec![e; times], 0) }
 }
 
-/// The expectation over a draw's accept paths. A path that cannot be taken does not count, whatever its value.
+/// The expectation over a draw's accept paths. A path of probability zero does not count, whatever its value.
 fn average<'g>(state: &ChainState<'g>, value: Expr<'g>, draws: usize) -> Expr<'g> {
     let Some(log_weight) = state.log_weight else { return value };
     let possible = log_weight.gt(f64::NEG_INFINITY);
@@ -179,7 +179,7 @@ fn mixture<'g>(
     }
 }
 
-/// β₁ … β_T, where the chain is annealed.
+/// β₁ … β_T, if the chain is annealed.
 fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Vec<Expr<'g>>>> {
     let n = chain.len();
     match &chain.annealing {
@@ -194,7 +194,7 @@ fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Vec<Expr<
         }
         Annealing::Learned if n == 0 => Ok(Some(vec![])),
         Annealing::Learned => {
-            // Steps between temperatures are a softmax, so that they rise to one.
+            // The increments between temperatures are a softmax, so that temperatures rise to one.
             let logits = scope.param("logits", n, || Initial::new(vec![0.0; n]));
             let betas = (logits - logits.logsumexp(&[0])).exp().cumsum(0);
             Ok(Some((0..n).map(|t| betas.at(0, t)).collect()))

@@ -55,7 +55,7 @@ fn one() -> usize {
     1
 }
 
-/// A transition and the names under which its parameters, and its inverse model's, are kept.
+/// A transition, and the names of its parameters and of its inverse model's.
 pub(crate) struct Step<'a> {
     pub transition: &'a AnyTransition,
     pub forward: String,
@@ -88,7 +88,7 @@ pub(crate) enum Iterates {
     },
 }
 
-/// Which target the steps see: section 4.2.
+/// The target that the steps see: section 4.2.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Annealing {
@@ -105,7 +105,7 @@ impl Chain {
     }
 
     /// Hamiltonian variational inference (Algorithm 3) as in the paper's section 3.1: a diagonal Gaussian, then one
-    /// step of this many leapfrogs. With none, the Gaussian alone.
+    /// step of this many leapfrogs. With zero leapfrogs, the Gaussian alone.
     pub fn hamiltonian(leapfrogs: usize) -> Self {
         let chain = Chain::new(Gaussian::diagonal());
         if leapfrogs == 0 { chain } else { chain.step(Hamiltonian::new(leapfrogs)) }
@@ -120,7 +120,7 @@ impl Chain {
     pub fn steps(mut self, count: usize, sharing: Sharing, transition: impl Transition + 'static) -> Self {
         let transition = transition.into_any();
         match self.steps.last_mut() {
-            // The same chain is the same value, however it was written.
+            // Equal chains are equal values, however they were written.
             Some(last) if last.transition == transition && [last.sharing, sharing] == [Sharing::Nothing; 2] => {
                 last.count += count;
             }
@@ -144,7 +144,7 @@ impl Chain {
         Chain { annealing: Annealing::Fixed(temperatures.to_vec()), ..self }
     }
 
-    /// The same with learned 0 < β₁ < … < β_T = 1, equally spaced to begin with.
+    /// The same with learned 0 < β₁ < … < β_T = 1, initially equally spaced.
     pub fn annealed_learned(self) -> Self {
         Chain { annealing: Annealing::Learned, ..self }
     }
@@ -182,7 +182,7 @@ impl Chain {
         self.len() == 0
     }
 
-    /// Gradients of the target that a pass through the chain takes, the end of it included.
+    /// Gradients of the target that a pass through the chain takes, including the one at its end.
     pub fn gradients(&self) -> usize {
         1 + self.steps.iter().map(|s| s.count * s.transition.gradients()).sum::<usize>()
     }
@@ -192,7 +192,7 @@ impl Chain {
         self.initial.has_network() || self.steps.iter().any(|s| s.transition.has_network())
     }
 
-    /// The step size of every transition that has one, in the order of the steps; a shared one once.
+    /// The step size of every transition that has one, in the order of the steps; a shared one appears once.
     pub fn step_sizes(&self, params: &Params) -> Vec<f64> {
         let mut seen = vec![];
         let sizes = self.each_step().filter_map(|step| {

@@ -1,4 +1,4 @@
-//! The one way from expressions to a program: graph, scope, expressions, first mistake met, compiler.
+//! The one way from expressions to a program: graph, scope, expressions, error check, compiler.
 
 use crate::error::Result;
 use crate::hardware::Hardware;
@@ -7,15 +7,15 @@ use crate::params::Params;
 use crate::scope::{Choices, Scope};
 use mcvi_expr::{DType, Graph, Program, ProgramBuilder};
 
-/// What expressions are built over, and where they will run.
+/// What expressions are built from, and where they will run.
 pub(crate) struct Compile<'a> {
     /// The element type.
     pub dtype: DType,
-    /// Rows: independent chains, or datapoints.
+    /// Number of rows: independent chains, or datapoints.
     pub rows: usize,
-    /// How discrete choices enter.
+    /// How discrete choices are treated.
     pub choices: Choices,
-    /// The units of everything that is learned.
+    /// The typical scale of everything that is learned.
     pub initialisation: &'a Initialisation,
     /// The parameters known so far.
     pub params: &'a Params,
@@ -24,7 +24,7 @@ pub(crate) struct Compile<'a> {
 }
 
 impl Compile<'_> {
-    /// The program that `build` writes in a new scope, with what else it returns.
+    /// The program that `build` makes in a new scope, with its other results.
     pub fn program<T>(
         &self,
         build: impl for<'g> FnOnce(&Scope<'g>, ProgramBuilder<'g>) -> Result<(ProgramBuilder<'g>, T)>,
@@ -32,13 +32,13 @@ impl Compile<'_> {
         let graph = Graph::new();
         let scope = self.scope(&graph)?;
         let built = build(&scope, self.hardware.program(graph.program()));
-        // The first mistake explains those that follow from it.
+        // The first error explains those that follow from it.
         scope.finish()?;
         let (program, more) = built?;
         Ok((program.compile()?, more))
     }
 
-    /// The parameters that `build` asks for; those not known yet have their starting values.
+    /// The parameters that `build` asks for; new ones have their initial values.
     pub fn params(&self, build: impl for<'g> FnOnce(&Scope<'g>) -> Result<()>) -> Result<Params> {
         let graph = Graph::new();
         let scope = self.scope(&graph)?;

@@ -1,10 +1,10 @@
-//! Everything that can go wrong in inference, as one typed error that names the thing and the remedy.
+//! Everything that can go wrong in inference, as one typed error that names the problem and the remedy.
 
-/// A mistake in describing, fitting or using a chain.
+/// An error in describing, fitting or using a chain.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A mistake in an expression: a wrong shape in a target, a derivative an external function does not offer.
+    /// An error in an expression: a wrong shape in a target, a derivative that an external function does not offer.
     #[error(transparent)]
     Expr(#[from] mcvi_expr::Error),
     /// A setting outside its range.
@@ -21,7 +21,7 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// A parameter or an observation of which no draws can be made.
+    /// A parameter or an observation that cannot be drawn.
     #[error("`{name}` cannot be drawn: {why}")]
     CannotDraw {
         /// The parameter or observation.
@@ -29,7 +29,7 @@ pub enum Error {
         /// Why not, and what to do.
         why: String,
     },
-    /// A density that cannot be used where it stands.
+    /// A density that cannot be used in this place.
     #[error("density: {why}")]
     Density {
         /// What is wrong, and what to do.
@@ -53,16 +53,16 @@ pub enum Error {
         accepts: usize,
         /// Paths they make.
         paths: usize,
-        /// Most that are allowed.
+        /// The maximum number.
         limit: usize,
     },
-    /// Parameters that do not belong to the chain at hand.
+    /// Parameters that do not belong to this chain.
     #[error("parameters: {why}")]
     Params {
         /// Which, and how they differ.
         why: String,
     },
-    /// A fit that cannot go on.
+    /// A fit that cannot continue.
     #[error("fit: {why}")]
     Fit {
         /// What happened, and what to try.
@@ -76,7 +76,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A file whose contents are not what was written.
+    /// A file that is damaged: its contents are not what was written.
     #[error("{path}: {why}")]
     Damaged {
         /// The file.
@@ -90,7 +90,7 @@ pub enum Error {
         /// What is wrong, where, and what to do.
         why: String,
     },
-    /// A file that a newer version of mcvi has written.
+    /// A file written by a newer version of mcvi.
     #[error(
         "{path}: was written by a newer version of mcvi (format {found}; this one reads up to {known}); update mcvi"
     )]
@@ -102,7 +102,7 @@ pub enum Error {
         /// The newest version that can be read.
         known: u64,
     },
-    /// Data that are not what their file should hold: damaged, of another kind, or not there.
+    /// Data that are not what their file should hold: damaged, of another kind, or missing.
     #[error("{path}: found {found}; expected {expected}; {remedy}")]
     Data {
         /// The file or folder.

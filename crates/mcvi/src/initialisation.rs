@@ -1,19 +1,19 @@
-//! A Gaussian picture of the target, from which everything starts and in the units of which everything is learned.
+//! A Gaussian approximation of the target, which initialises everything and provides the units in which it is learned.
 
 use crate::error::{Error, Result};
 use crate::units::Units;
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
-/// A Gaussian picture of the target: a centre, and a covariance that step sizes and scales are taken from.
+/// A Gaussian approximation of the target: a centre, and a covariance from which step sizes and scales are derived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Initialisation {
     /// The centre.
     pub center: Vec<f64>,
     /// The covariance, row by row.
     pub covariance: Vec<f64>,
-    /// What was not as it should be, such as a mode that was not found.
+    /// A warning, such as that no mode was found.
     pub warning: Option<String>,
-    /// The seed of the weights that networks start from.
+    /// The seed of the initial weights of networks.
     pub seed: u64,
 }
 
@@ -24,13 +24,13 @@ impl Initialisation {
         let ok = d > 0 && sd.len() == d && center.iter().all(|c| c.is_finite());
         if !ok || !sd.iter().all(|s| s.is_finite() && *s > 0.0) {
             let why = "needs a finite centre and a positive standard deviation for each coordinate".to_owned();
-            return Err(Error::Setting { what: "start", why });
+            return Err(Error::Setting { what: "initialisation", why });
         }
         let covariance = (0..d * d).map(|i| if i / d == i % d { sd[i / d] * sd[i / d] } else { 0.0 }).collect();
         Ok(Initialisation { center: center.to_vec(), covariance, warning: None, seed: 0 })
     }
 
-    /// The standard normal: for targets that are given in sensible units and need no search.
+    /// The standard normal: for targets that have sensible units and need no search.
     pub fn standard(dim: usize) -> Self {
         let covariance = (0..dim * dim).map(|i| f64::from(i / dim == i % dim)).collect();
         Initialisation { center: vec![0.0; dim], covariance, warning: None, seed: 0 }
@@ -46,7 +46,7 @@ impl Initialisation {
         units(self.center.clone(), &self.matrix())
     }
 
-    /// Typical values of a momentum, or of a gradient: the inverse covariance is theirs.
+    /// Typical values of a momentum or of a gradient, whose covariance is the inverse.
     pub(crate) fn momenta(&self) -> Units {
         let (inverse, _) = inverse(self.matrix());
         units(vec![0.0; self.center.len()], &inverse)
@@ -72,8 +72,8 @@ fn inverse(matrix: DMatrix<f64>) -> (DMatrix<f64>, bool) {
     positive_inverse(matrix, |_| Ok(None)).unwrap_or_else(|_| (DMatrix::identity(d, d), true))
 }
 
-/// The inverse of a symmetric matrix with its eigenvalues made positive, and whether they had to be. Where there is
-/// no curvature along a direction, `width` may tell how far the log density reaches there.
+/// The inverse of a symmetric matrix with its eigenvalues made positive, and whether that was necessary. If there is no
+/// curvature along a direction, `width` may say how far the log density extends there.
 pub(crate) fn positive_inverse(
     matrix: DMatrix<f64>,
     mut width: impl FnMut(DVector<f64>) -> Result<Option<f64>>,
@@ -82,7 +82,7 @@ pub(crate) fn positive_inverse(
     if !matrix.iter().all(|x| x.is_finite()) {
         return Ok((DMatrix::identity(d, d), true));
     }
-    // Scaled to a unit diagonal, so that coordinates of very different units do not drown each other.
+    // Scaled to a unit diagonal, so that coordinates with large units do not dominate the others.
     let scale = matrix.diagonal().map(|x| if x == 0.0 { 1.0 } else { x.abs().sqrt() });
     let scaled = DMatrix::from_fn(d, d, |i, j| 0.5 * (matrix[(i, j)] + matrix[(j, i)]) / (scale[i] * scale[j]));
     let eigen = SymmetricEigen::new(scaled);

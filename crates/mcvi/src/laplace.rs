@@ -11,11 +11,11 @@ use crate::target::{Landscape, Target};
 use mcvi_expr::{Array, DType, Program, grad};
 use nalgebra::{DMatrix, DVector};
 
-/// Most dimensions for which the whole matrix of second derivatives is taken.
+/// Maximum dimension in which the full Hessian is computed.
 const WHOLE_HESSIAN: usize = 512;
 
 impl Initialisation {
-    /// Climb to a mode from `guess` (or the origin) and take the curvature there.
+    /// Search for a mode from `guess` (or the origin) and compute the curvature there.
     pub fn laplace(target: &dyn Target, params: &Params, guess: Option<&[f64]>) -> Result<Self> {
         let d = target.dim();
         if d == 0 {
@@ -25,7 +25,7 @@ impl Initialisation {
         let guess = guess.unwrap_or(&origin);
         if guess.len() != d {
             let why = format!("the guess has {} coordinates, the target {d}", guess.len());
-            return Err(Error::Setting { what: "start", why });
+            return Err(Error::Setting { what: "initialisation", why });
         }
         let mut value = Values::new(target, params, 1)?;
         let (first, _) = value.descent(guess)?;
@@ -37,7 +37,8 @@ impl Initialisation {
         let (center, covariance, settled, bent) = if d <= WHOLE_HESSIAN {
             newton(&mut value, &mut Values::new(target, params, d)?, center)?
         } else {
-            // One row holds the sum of a row of the matrix: for a diagonal that leads it, near enough to start from.
+            // One row of the product is the sum over a row of the matrix: for a dominant diagonal, close enough to
+            // start from.
             let sums = Values::new(target, params, 1)?.curvature(&center, &vec![1.0; d])?;
             let precision = DMatrix::from_diagonal(&DVector::from_iterator(d, sums.iter().map(|h| -h)));
             let (covariance, bent) = positive_inverse(precision, |_| Ok(None))?;
@@ -52,8 +53,8 @@ impl Initialisation {
     }
 }
 
-/// Newton's method from a place near the mode, where the units of the coordinates no longer matter: the mode, the
-/// covariance there, whether the search has settled and whether the curvature had to be mended.
+/// Newton's method from a point near the mode, where the units of the coordinates no longer matter: the mode, the
+/// covariance there, whether the search converged, and whether the curvature had to be corrected.
 fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result<(Vec<f64>, DMatrix<f64>, bool, bool)> {
     let d = center.len();
     let mut steps = 0;
@@ -61,7 +62,7 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
         let (here, gradient) = value.descent(&center)?;
         let (covariance, bent) = positive_inverse(precision(rows, &center)?, |u| value.width(&center, here, &u))?;
         let direction = -(&covariance * &gradient);
-        // The decrease that a quadratic would show, twice: the squared distance in standard deviations.
+        // Twice the decrease that a quadratic would show: the squared distance in standard deviations.
         let decrement = -direction.dot(&gradient);
         let settled = decrement <= 1e-4;
         let next = if decrement > 1e-12 && steps < 50 && direction.iter().all(|x| x.is_finite()) {
@@ -96,7 +97,7 @@ struct Values {
 impl Values {
     fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
         let (d, dtype) = (target.dim(), target.dtype());
-        // A search goes from one place to the next: there is nothing to share among threads, or to send to a GPU.
+        // A search is sequential: there is nothing to share among threads or to send to a GPU.
         let (initialisation, hardware) = (&Initialisation::standard(d), Hardware::with_threads(1));
         let compile = Compile { dtype, rows, choices: Choices::Sample, initialisation, params, hardware };
         let (program, ()) = compile.program(|scope, program| {
@@ -125,7 +126,8 @@ impl Values {
         Ok((if value.is_nan() { f64::INFINITY } else { value }, -gradient))
     }
 
-    /// How far from the centre, along a direction, the log density has fallen by a half; none where it does not.
+    /// The distance from the centre, along a direction, at which the log density has fallen by a half; none if it does
+    /// not.
     fn width(&mut self, center: &[f64], here: f64, direction: &DVector<f64>) -> Result<Option<f64>> {
         let mut falls = |s: f64| -> Result<bool> {
             let mut both = [s, -s].into_iter().map(|s| {
@@ -146,18 +148,18 @@ impl Values {
         Ok(None)
     }
 
-    /// Second derivatives times v.
+    /// The Hessian times v.
     fn curvature(&mut self, z: &[f64], v: &[f64]) -> Result<Vec<f64>> {
         self.run(z, v)?;
         Ok(self.program.output("product")?.to_f64())
     }
 }
 
-/// log p(x, z) at some places.
+/// log p(x, z) at some points.
 pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>> {
     let d = target.dim();
     if places.is_empty() || places.iter().any(|z| z.len() != d) {
-        let why = format!("needs at least one place, and {d} coordinates for each");
+        let why = format!("needs at least one point, and {d} coordinates for each");
         return Err(Error::Setting { what: "log density", why });
     }
     let mut values = Values::new(target, &Params::default(), places.len())?;
@@ -165,7 +167,7 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
     Ok(values.program.output("log_p")?.to_f64())
 }
 
-/// The negative matrix of second derivatives.
+/// The negative Hessian.
 fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
     let d = z.len();
     // Every row is a copy of z with its own direction, so one evaluation gives the whole matrix.

@@ -1,8 +1,8 @@
 //! Markov chain variational inference, after Salimans, Kingma & Welling (2015), "Markov Chain Monte Carlo and
 //! Variational Inference: Bridging the Gap".
 //!
-//! A few steps of MCMC run *inside* the variational approximation, everything about them is learned by maximising one
-//! explicit bound, and out come independent posterior draws, a lower bound on log p(x), and a verdict on both.
+//! A few steps of MCMC run *inside* the variational approximation, and everything about them is learned by maximising one
+//! explicit bound. The results are independent posterior draws, a lower bound on log p(x), and a verdict on both.
 //!
 //! # In a dozen lines
 //!
@@ -24,7 +24,7 @@
 //! let diagnostics = draws.diagnose();
 //! let log_z = std::f64::consts::TAU.ln();
 //! assert!(diagnostics.bound.value < log_z && diagnostics.bound.value > log_z - 0.1);
-//! assert!(diagnostics.pareto_k < 0.7); // the weights can be relied on
+//! assert!(diagnostics.pareto_k < 0.7); // the weights are reliable
 //! # Ok::<(), mcvi::Error>(())
 //! ```
 //!
@@ -47,7 +47,7 @@
 //!
 //! # Notation
 //!
-//! Inside functions the paper's symbols are used, in the interface words.
+//! Code inside functions uses the paper's symbols; the interface uses words.
 //!
 //! | symbol | meaning |
 //! |---|---|
@@ -62,9 +62,9 @@
 //!
 //! # Honesty
 //!
-//! A draw that diverged counts as what it is, NaN counts as −∞, and neither is dropped from an average: a bound of −∞
-//! is reported as such, with the number of draws behind it ([`Diagnostics::lost`]). Bounds come with standard errors,
-//! from fresh draws. The same seed gives the same results, bit for bit, on any number of threads.
+//! Diverged draws are kept and NaN counts as −∞; neither is dropped from an average. A bound of −∞ is reported as such,
+//! with the number of draws behind it ([`Diagnostics::lost`]). Bounds come with standard errors, from fresh draws. The
+//! same seed gives the same results, bit for bit, on any number of threads.
 
 mod any;
 mod approximation;

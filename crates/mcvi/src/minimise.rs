@@ -4,11 +4,11 @@ use crate::error::Result;
 use nalgebra::DVector;
 use std::cell::Cell;
 
-/// Value and gradient at a place.
+/// Value and gradient at a point.
 type Valued = (f64, DVector<f64>);
 
-/// L-BFGS with backtracking (Nocedal & Wright, algorithms 7.4 and 3.1). Returns the place, and whether the search
-/// settled there. Where the function is not finite counts as uphill. The search ends after so many evaluations.
+/// L-BFGS with backtracking (Nocedal & Wright, algorithms 7.4 and 3.1). Returns the point, and whether the search
+/// converged. Points where the function is not finite are rejected. The search takes at most this many evaluations.
 pub(crate) fn minimise(
     mut function: impl FnMut(&[f64]) -> Result<Valued>,
     start: &[f64],
@@ -34,7 +34,7 @@ pub(crate) fn minimise(
             direction = -&gradient;
             slope = direction.dot(&gradient);
         }
-        // The decrease still to be expected is nothing beside the value's own rounding.
+        // The expected decrease is negligible compared to the rounding error of the value.
         if -slope <= 1e-13 * value.abs().max(1e-2) {
             return Ok((z.as_slice().to_vec(), true));
         }
@@ -54,7 +54,8 @@ pub(crate) fn minimise(
                 history.remove(0);
             }
         }
-        // Steps that are accepted by rounding alone, or by a gradient that is not quite the value's, lead nowhere.
+        // Steps that are accepted by rounding alone, or because the gradient is not quite that of the value, make no
+        // progress.
         let small = value - next.0 <= 1e-12 * value.abs().max(1e-2);
         stalled = if small { stalled + 1 } else { 0 };
         if stalled > 3 {
@@ -66,7 +67,7 @@ pub(crate) fn minimise(
     Ok((z.as_slice().to_vec(), false))
 }
 
-/// A step that lowers the value enough, with what is found there.
+/// A step that lowers the value enough, with the value and gradient there.
 fn backtrack(
     function: &mut impl FnMut(&[f64]) -> Result<Valued>,
     left: &Cell<usize>,
@@ -90,7 +91,7 @@ fn backtrack(
     Ok(None)
 }
 
-/// The inverse Hessian of the history times a vector.
+/// The inverse Hessian approximated by the history, times a vector.
 fn two_loops(history: &[(DVector<f64>, DVector<f64>)], gradient: &DVector<f64>) -> DVector<f64> {
     let mut q = gradient.clone();
     let mut weights = vec![];

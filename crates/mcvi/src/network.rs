@@ -30,11 +30,11 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait Network: Debug + Send + Sync {
-    /// Evaluate it. The last layer is linear, and starts with weights `gain` times their usual size.
+    /// Evaluate it. The last layer is linear, and its initial weights are `gain` times their usual size.
     fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g>;
 
-    /// What identifies a network of your own in a saved chain. The name of its type tells it from other types; override
-    /// this where its settings matter too.
+    /// The identity of a custom network in a saved chain. The default is the name of its type; override this if its
+    /// settings matter too.
     fn identity(&self) -> Value {
         std::any::type_name::<Self>().into()
     }
@@ -49,7 +49,7 @@ pub trait Network: Debug + Send + Sync {
 }
 
 any! {
-    /// Any network, as data where it comes with the library.
+    /// Any network, as data if it is built in.
     AnyNetwork is Network: Dense, ConvEncoder, ConvDecoder
 }
 
@@ -69,7 +69,7 @@ impl Network for AnyNetwork {
     }
 }
 
-/// Layers of softplus units, then a linear one.
+/// Layers of softplus units, then a linear layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dense {
@@ -92,19 +92,20 @@ impl Network for Dense {
     }
 }
 
-/// Filters of this extent in every convolution.
+/// Size of the filters of every convolution.
 const FILTER: usize = 5;
-/// What hidden layers of convolutional networks are drawn with: softplus halves what differs between rows, and through
-/// five layers nothing of it would be left. (Two layers keep enough.)
+/// Gain of the initial weights of hidden layers in convolutional networks: softplus halves the differences between
+/// rows, and through five layers nothing would be left of them. (Two layers keep enough.)
 const DEEP: f64 = 1.7;
 
-/// From an image to numbers: convolutions that halve it, joined by the other features, a hidden layer, a linear one.
+/// From an image to numbers: convolutions that each halve it, then a hidden layer with the other features, then a
+/// linear layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvEncoder {
     /// Height and width of the image, which is the block named `x`.
     pub image: [usize; 2],
-    /// Maps of each convolution.
+    /// Number of feature maps of each convolution.
     pub maps: Vec<usize>,
     /// Width of the hidden layer.
     pub hidden: usize,
@@ -116,13 +117,13 @@ pub struct ConvEncoder {
 pub struct ConvDecoder {
     /// Height and width of the image.
     pub image: [usize; 2],
-    /// Maps of the convolutions of the encoder it mirrors.
+    /// Number of feature maps of the convolutions of the encoder it mirrors.
     pub maps: Vec<usize>,
     /// Width of the hidden layer.
     pub hidden: usize,
 }
 
-/// The image's extents before the first and after each halving.
+/// The size of the image before the first and after each halving.
 fn halvings(image: [usize; 2], times: usize) -> Vec<[usize; 2]> {
     std::iter::successors(Some(image), |[h, w]| Some([h.div_ceil(2), w.div_ceil(2)])).take(times + 1).collect()
 }
@@ -177,7 +178,8 @@ impl Network for ConvDecoder {
     }
 }
 
-/// A linear layer over several blocks of inputs, drawn so that its outputs have about `gain` squared as variance.
+/// A linear layer over several blocks of inputs, initialised so that its outputs have a variance of about `gain`
+/// squared.
 pub fn dense<'g>(scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], width: usize, gain: f64) -> Expr<'g> {
     let columns = |x: &Expr<'g>| x.shape().dims().get(1).copied().unwrap_or(1);
     let total: usize = inputs.iter().map(|(_, x)| columns(x)).sum();
@@ -190,8 +192,8 @@ pub fn dense<'g>(scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], width: usize, g
     sum
 }
 
-/// A convolution of images `[rows, channels, h, w]` to as many maps as given, each of the image's extents divided by the
-/// stride and rounded up.
+/// A convolution of images `[rows, channels, h, w]` to this many feature maps. Their size is that of the image divided
+/// by the stride, rounded up.
 pub fn conv<'g>(scope: &Scope<'g>, x: Expr<'g>, maps: usize, filter: usize, stride: usize, gain: f64) -> Expr<'g> {
     let (filters, bias) = filters(scope, x, maps, filter, gain);
     let around = filter / 2;
@@ -207,11 +209,11 @@ fn filters<'g>(scope: &Scope<'g>, x: Expr<'g>, maps: usize, filter: usize, gain:
     (filters, scope.param("bias", [maps, 1, 1], || Initial::new(vec![0.0; maps])))
 }
 
-/// Images upsampled to an extent, then a convolution, then a function of each element.
+/// Upsample images to a size, then apply a convolution and an elementwise function.
 ///
-/// Where both extents are doubled, the four pixels that one becomes see few of its neighbours, several elements of the filter
-/// each: a convolution of the small image with sums of those elements, one for each of the four, does the same with a third of
-/// the work (9 products for 25 if the filters are 5 by 5).
+/// If both sizes are doubled, the four pixels that one becomes depend on few of its neighbours, each with several
+/// elements of the filter. A convolution of the small image with sums of those elements, one for each of the four, does
+/// the same with a third of the work (9 products instead of 25 if the filters are 5 by 5).
 fn upsampled_conv<'g>(
     scope: &Scope<'g>,
     x: Expr<'g>,
@@ -227,7 +229,7 @@ fn upsampled_conv<'g>(
         return then(conv(scope, x.upsample(h, w), maps, filter, 1, gain));
     }
     let (filters, bias) = filters(scope, x, maps, filter, gain);
-    // Filter element i of the pixel with number p of its pair lies on the small pixel (p + i - around) / 2, rounded down.
+    // Filter element i of pixel p of its pair falls on the small pixel (p + i - around) / 2, rounded down.
     let around = filter / 2;
     let (before, after) = (around.div_ceil(2), around.div_ceil(2));
     let taps = before + 1 + after;

@@ -1,16 +1,16 @@
-//! Everything that is learned, by name: the values a fit changes, saves and loads.
+//! Everything that is learned, by name: the values that a fit changes, saves and loads.
 
 use crate::error::{Error, Result};
 use mcvi_expr::{Array, Data};
 
-/// What a parameter is part of; each kind may learn at a rate of its own.
+/// What a parameter belongs to; each group may have its own learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// Of q(z₀|x).
     Initial,
     /// Of the transitions: step sizes, masses, momentum distributions, temperatures.
     Transition,
-    /// Of networks within the transitions, which learn like other networks.
+    /// Of networks within the transitions, which learn at the rate of other networks.
     Network,
     /// Of the inverse models r.
     Inverse,
@@ -18,14 +18,14 @@ pub enum Group {
     Target,
 }
 
-/// One array that is learned, or held fixed.
+/// An array that is learned, or held fixed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     /// Its value.
     pub value: Array,
-    /// The size of a change that matters, element by element: an optimiser's step is relative to it.
+    /// The size of a change that matters, per element: an optimiser's step is relative to it.
     pub scale: Vec<f64>,
-    /// What it is part of.
+    /// What it belongs to.
     pub group: Group,
     /// Whether a fit may change it.
     pub learned: bool,
@@ -48,7 +48,7 @@ impl Params {
         self.get(name).map(|p| p.value.to_f64()).ok_or_else(|| self.unknown(name))
     }
 
-    /// The one number a scalar parameter holds.
+    /// The value of a scalar parameter.
     pub fn number(&self, name: &str) -> Result<f64> {
         Ok(self.values(name)?[0])
     }
@@ -61,7 +61,7 @@ impl Params {
         }
     }
 
-    /// Give a parameter another value of the same shape and element type.
+    /// Set a parameter to another value of the same shape and element type.
     pub fn set(&mut self, name: &str, value: Array) -> Result<()> {
         let Some((_, param)) = self.entries.iter_mut().find(|(n, _)| n == name) else {
             return Err(self.unknown(name));
@@ -81,7 +81,7 @@ impl Params {
         Ok(())
     }
 
-    /// Give a parameter other scales.
+    /// Set the scales of a parameter.
     pub(crate) fn set_scale(&mut self, name: &str, scale: &[f64]) -> Result<()> {
         let Some((_, param)) = self.entries.iter_mut().find(|(n, _)| n == name) else {
             return Err(self.unknown(name));
@@ -94,7 +94,7 @@ impl Params {
         Ok(())
     }
 
-    /// Move every learned parameter so far towards the value it has in `other`: a step of an average.
+    /// Move every learned parameter this far towards its value in `other`: an update of an average.
     pub fn approach(&mut self, other: &Params, share: f64) -> Result<()> {
         for (name, param) in self.entries.iter_mut().filter(|(_, p)| p.learned) {
             let Some(towards) = other.get(name) else { return Err(other.unknown(name)) };
@@ -113,12 +113,12 @@ impl Params {
         Ok(())
     }
 
-    /// Hold every parameter as it is.
+    /// Freeze every parameter.
     pub fn freeze(&mut self) {
         self.entries.iter_mut().for_each(|(_, p)| p.learned = false);
     }
 
-    /// Learn, or hold fixed, those whose name begins with `prefix`.
+    /// Learn or freeze the parameters whose names start with `prefix`.
     pub fn set_learned(&mut self, prefix: &str, learned: bool) {
         self.entries.iter_mut().filter(|(n, _)| n.starts_with(prefix)).for_each(|(_, p)| p.learned = learned);
     }
@@ -128,7 +128,7 @@ impl Params {
         self.entries.iter().map(|(n, p)| (n.as_str(), p))
     }
 
-    /// How many numbers are learned.
+    /// The number of learned values.
     pub fn learned(&self) -> usize {
         self.iter().filter(|(_, p)| p.learned).map(|(_, p)| p.value.shape().size()).sum()
     }

@@ -1,4 +1,4 @@
-//! Posteriors that come with the library, with their data.
+//! Built-in posteriors, with their data.
 
 use crate::bayesian_model::{About, DescribedModel, Source};
 use crate::error::{Error, Result};
@@ -6,11 +6,11 @@ use crate::model::{Model, beta_binomial, half_cauchy, normal};
 use crate::paper::stomach_cancer::{AT_RISK, DEATHS};
 use serde_json::json;
 
-/// A posterior that comes with the library.
+/// A built-in posterior.
 pub struct BuiltIn {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// A description.
     pub about: &'static str,
     /// log p(x), where it is known.
     pub log_evidence: Option<f64>,
@@ -31,10 +31,10 @@ impl BuiltIn {
     }
 }
 
-/// Under this name a [`Source`] says that it is one of these.
+/// The kind of these models in a [`Source`].
 pub const KIND: &str = "built-in";
 
-/// The posterior that a saved run was a fit of.
+/// Reopen the posterior of a saved run.
 pub fn reopen(source: &Source) -> Result<DescribedModel> {
     let name = source.settings.get("name").and_then(|v| v.as_str()).unwrap_or_default();
     let found = ALL.iter().find(|b| b.name == name);
@@ -83,7 +83,7 @@ fn stomach_cancer() -> Result<Model> {
         let (k, eta) = (m.generated("K", log_k.exp()), m.generated("eta", logit.sigmoid()));
         let n = m.data(&AT_RISK);
         m.observe("deaths", &DEATHS, beta_binomial(n, k * eta, k * (1.0 - eta)));
-        // The binomial coefficients are left out, as in the paper's source.
+        // The binomial coefficients are omitted, as in the paper's source.
         let y = m.data(&DEATHS);
         let choose = (n + 1.0).lgamma() - (y + 1.0).lgamma() - (n - y + 1.0).lgamma();
         m.add(-choose);

@@ -1,4 +1,4 @@
-//! Arrays and words under names, as a file in the safetensors format.
+//! Named arrays and texts, as a file in the safetensors format.
 
 use crate::atomic_write::atomic_write;
 use crate::error::{Error, Result};
@@ -10,88 +10,88 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::str::FromStr;
 
-/// The one entry of the header, with all words in it, so that the same contents are the same bytes.
+/// The only entry of the header. It holds all texts, so that equal contents give equal bytes.
 const HEADER: &str = "mcvi";
-/// Under this name the file says what it is, and the version of its format.
+/// The name of the text that states the kind of file and the version of its format.
 const FORMAT: &str = "format";
-/// Under this one, what its contents should come to.
+/// The name of the text that holds the checksum.
 const DIGEST: &str = "sha256";
 
-/// A kind of file. Older versions are read, newer ones refused.
+/// A kind of file. Older versions can be read; newer ones are refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
-    /// What the file says it is.
+    /// The kind, as stated in the file.
     pub name: &'static str,
     /// The version that is written.
     pub version: u64,
-    /// What it is called in messages.
+    /// Its name in messages.
     pub what: &'static str,
 }
 
 impl Format {
-    /// The version of a file that says it is `tag`; none where it is something else.
+    /// The version of a file whose kind is `tag`; none if that is another kind.
     fn version_of(self, tag: &str) -> Option<u64> {
         tag.strip_prefix(self.name)?.strip_prefix(' ')?.parse().ok()
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// The version of the format it was read from; 0 where it was not.
+    /// The version of the format it was read from; 0 if it was not read.
     pub version: u64,
     pub arrays: Vec<(String, Array)>,
-    pub words: Vec<(String, String)>,
+    pub texts: Vec<(String, String)>,
 }
 
 impl Record {
-    pub fn keep(&mut self, name: &str, array: Array) {
+    pub fn set_array(&mut self, name: &str, array: Array) {
         self.arrays.push((name.to_owned(), array));
     }
 
-    /// Some numbers, perhaps none: an array has at least one.
-    pub fn keep_list(&mut self, name: &str, values: Vec<f64>) -> Result<()> {
+    /// Add a list of numbers, which may be empty although an array may not.
+    pub fn set_list(&mut self, name: &str, values: Vec<f64>) -> Result<()> {
         if !values.is_empty() {
-            self.keep(name, Array::new(values.len(), values)?);
+            self.set_array(name, Array::new(values.len(), values)?);
         }
         Ok(())
     }
 
-    /// Some numbers, perhaps none.
+    /// A list of numbers, which may be empty.
     pub fn list(&self, name: &str) -> Vec<f64> {
         self.array(name).map_or(vec![], Array::to_f64)
     }
 
-    pub fn say(&mut self, name: &str, word: impl ToString) {
-        self.words.push((name.to_owned(), word.to_string()));
+    pub fn set_text(&mut self, name: &str, text: impl ToString) {
+        self.texts.push((name.to_owned(), text.to_string()));
     }
 
-    /// Data, as JSON.
-    pub fn say_data(&mut self, name: &str, data: &impl Serialize) -> Result<()> {
+    /// Add data as JSON.
+    pub fn set_json(&mut self, name: &str, data: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(data).map_err(|e| Error::Params { why: format!("{name}: {e}") })?;
-        self.say(name, text);
+        self.set_text(name, text);
         Ok(())
     }
 
-    /// Data, or what is wrong.
-    pub fn data<T: DeserializeOwned>(&self, name: &str) -> Result<T, String> {
-        let word = self.word(name).ok_or_else(|| format!("it does not say `{name}`"))?;
-        serde_json::from_str(word).map_err(|e| format!("its `{name}` cannot be read: {e}"))
+    /// Data from JSON, or what is wrong.
+    pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, String> {
+        let text = self.text(name).ok_or_else(|| format!("it does not say `{name}`"))?;
+        serde_json::from_str(text).map_err(|e| format!("its `{name}` cannot be read: {e}"))
     }
 
-    /// Take in another record as a part of this one.
+    /// Add another record as a part of this one.
     pub fn add(&mut self, part: &str, record: Record) {
         let within = |name: String| format!("{part}/{name}");
         self.arrays.extend(record.arrays.into_iter().map(|(name, array)| (within(name), array)));
-        self.words.extend(record.words.into_iter().map(|(name, word)| (within(name), word)));
+        self.texts.extend(record.texts.into_iter().map(|(name, text)| (within(name), text)));
     }
 
     /// A part, as a record of its own.
     pub fn part(&self, part: &str) -> Record {
         let within = |name: &str| name.strip_prefix(part)?.strip_prefix('/').map(str::to_owned);
         let arrays = self.arrays.iter().filter_map(|(name, array)| Some((within(name)?, array.clone())));
-        let words = self.words.iter().filter_map(|(name, word)| Some((within(name)?, word.clone())));
-        Record { version: self.version, arrays: arrays.collect(), words: words.collect() }
+        let texts = self.texts.iter().filter_map(|(name, text)| Some((within(name)?, text.clone())));
+        Record { version: self.version, arrays: arrays.collect(), texts: texts.collect() }
     }
 
     /// An array, or what is wrong.
@@ -100,24 +100,24 @@ impl Record {
         found.map(|(_, array)| array).ok_or_else(|| format!("it has no array `{name}`"))
     }
 
-    /// A word.
-    pub fn word(&self, name: &str) -> Option<&str> {
-        self.words.iter().find(|(n, _)| n == name).map(|(_, word)| word.as_str())
+    /// A text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.texts.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str())
     }
 
-    /// A word as what it stands for, or what is wrong.
+    /// A text parsed as a value, or what is wrong.
     pub fn read<T: FromStr>(&self, name: &str) -> Result<T, String> {
-        let word = self.word(name).ok_or_else(|| format!("it does not say `{name}`"))?;
-        word.parse().map_err(|_| format!("`{word}` cannot be its `{name}`"))
+        let text = self.text(name).ok_or_else(|| format!("it does not say `{name}`"))?;
+        text.parse().map_err(|_| format!("`{text}` cannot be its `{name}`"))
     }
 
-    /// Write it, atomically.
+    /// Write it atomically.
     pub fn write(&self, path: &Path, format: Format) -> Result<()> {
         let bytes = self.to_bytes(format).map_err(|e| bad(path, e))?;
         atomic_write(path, &bytes).map_err(|e| bad(path, e))
     }
 
-    /// As bytes of a file that any reader of safetensors opens, with a checksum of all of it.
+    /// As the bytes of a file that any reader of safetensors opens, with a checksum over all of it.
     pub fn to_bytes(&self, format: Format) -> Result<Vec<u8>> {
         let broken = |e: safetensors::SafeTensorError| Error::Params { why: e.to_string() };
         let mut raw: Vec<_> =
@@ -127,11 +127,11 @@ impl Record {
             TensorView::new(*dtype, shape.dims().to_vec(), bytes).map(|view| (*name, view)).map_err(broken)
         });
         let tensors: Vec<(&str, TensorView<'_>)> = tensors.collect::<Result<_>>()?;
-        let mut words: BTreeMap<String, String> = self.words.iter().cloned().collect();
-        words.insert(FORMAT.to_owned(), format!("{} {}", format.name, format.version));
-        let digest = digest(&words, tensors.iter().map(|(name, view)| (*name, view.data())));
-        words.insert(DIGEST.to_owned(), digest);
-        let header = serde_json::to_string(&words).map_err(|e| Error::Params { why: e.to_string() })?;
+        let mut texts: BTreeMap<String, String> = self.texts.iter().cloned().collect();
+        texts.insert(FORMAT.to_owned(), format!("{} {}", format.name, format.version));
+        let digest = digest(&texts, tensors.iter().map(|(name, view)| (*name, view.data())));
+        texts.insert(DIGEST.to_owned(), digest);
+        let header = serde_json::to_string(&texts).map_err(|e| Error::Params { why: e.to_string() })?;
         safetensors::serialize(tensors, Some(HashMap::from([(HEADER.to_owned(), header)]))).map_err(broken)
     }
 
@@ -140,39 +140,39 @@ impl Record {
         Record::from_bytes(&std::fs::read(path).map_err(|e| bad(path, e))?, path, format)
     }
 
-    /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
+    /// Read what [`to_bytes`](Self::to_bytes) wrote; a single flipped bit is detected.
     pub fn from_bytes(bytes: &[u8], path: &Path, format: Format) -> Result<Self> {
         let what = format.what;
         let broken = |why: String| Error::Damaged { path: path.display().to_string(), why };
         let damaged = |e: &dyn std::fmt::Display| broken(format!("is not {what}, or damaged: {e}"));
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(&e))?;
         let text = header.metadata().as_ref().and_then(|meta| meta.get(HEADER)).map_or("{}", String::as_str);
-        let mut words: BTreeMap<String, String> = serde_json::from_str(text).map_err(|e| damaged(&e))?;
-        let Some(version) = words.get(FORMAT).and_then(|tag| format.version_of(tag)) else {
+        let mut texts: BTreeMap<String, String> = serde_json::from_str(text).map_err(|e| damaged(&e))?;
+        let Some(version) = texts.get(FORMAT).and_then(|tag| format.version_of(tag)) else {
             return Err(broken(format!("is not {what}")));
         };
         if version > format.version {
             return Err(Error::Newer { path: path.display().to_string(), found: version, known: format.version });
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(&e))?;
-        let stated = words.remove(DIGEST).unwrap_or_default();
+        let stated = texts.remove(DIGEST).unwrap_or_default();
         let mut views = tensors.tensors();
         views.sort_by(|a, b| a.0.cmp(&b.0));
-        if digest(&words, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
+        if digest(&texts, views.iter().map(|(name, view)| (name.as_str(), view.data()))) != stated {
             return Err(broken("is damaged: its contents do not have the checksum it states".to_owned()));
         }
         let arrays = views.iter().map(|(name, view)| {
-            let array = array(view).ok_or_else(|| damaged(&format!("`{name}` is of a type that is not used here")))?;
+            let array = array(view).ok_or_else(|| damaged(&format!("`{name}` is of an unsupported type")))?;
             Ok((name.clone(), array))
         });
-        Ok(Record { version, arrays: arrays.collect::<Result<_>>()?, words: words.into_iter().collect() })
+        Ok(Record { version, arrays: arrays.collect::<Result<_>>()?, texts: texts.into_iter().collect() })
     }
 }
 
-/// A checksum of everything in a file, in an order of its own.
-fn digest<'a>(words: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+/// A checksum over everything in a file, in a fixed order.
+fn digest<'a>(texts: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Sha256::new();
-    for (key, value) in words {
+    for (key, value) in texts {
         hash.update(key);
         hash.update([0]);
         hash.update(value);

@@ -1,4 +1,4 @@
-//! Seeds by name: draws for one purpose are independent of draws for another, and of those with the seed itself.
+//! Seeds by name: draws for one purpose are independent of draws for another, and of those made with the seed itself.
 
 /// A seed for one purpose, from a user's seed and the name of the purpose.
 ///

@@ -7,24 +7,24 @@ use crate::fit::{FitReport, Objective, Settings, fit};
 use crate::seed::derive_seed;
 use crate::transition::Transition;
 
-/// Draws by which a stage is judged.
+/// Draws with which a stage is judged.
 const JUDGED: usize = 20_000;
 
-/// What a stage came to.
+/// The result of a stage.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stage {
     /// E log αₜ of the new step, from fresh draws.
     pub gain: Mean,
-    /// Whether the step was kept: one that does not improve the bound is not.
+    /// Whether the step was kept: it is only if it improves the bound.
     pub kept: bool,
     /// How its fit went.
     pub report: FitReport,
 }
 
-/// One stage: add a step and learn it by maximising its own contribution E log αₜ, all earlier ones held as they are.
+/// One stage: add a step and learn it by maximising its own contribution E log αₜ, with all earlier ones frozen.
 ///
-/// With E log αₜ ≤ 0 the step is taken away again, so that no stage worsens the bound.
+/// If E log αₜ ≤ 0 the step is removed again, so that no stage worsens the bound.
 pub fn grow(
     approximation: &Approximation,
     transition: impl Transition + 'static,

@@ -1,4 +1,4 @@
-//! What is to be approximated: log p(x, z) as an expression of a batch of z.
+//! The distribution to approximate: log p(x, z) as an expression of a batch of z.
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
@@ -12,22 +12,22 @@ pub trait Target: Send + Sync {
     /// log p(x, z) of each row: z is `[rows, dim]`, the result `[rows]`.
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g>;
 
-    /// log p(x|z) of each row, where the prior is apart from it.
+    /// log p(x|z) of each row, if the prior is separate.
     fn log_likelihood<'g>(&self, _scope: &Scope<'g>, _z: Expr<'g>) -> Option<Expr<'g>> {
         None
     }
 
-    /// The distribution of one coordinate given the others, for Gibbs sampling, where it is known.
+    /// The distribution of one coordinate given the others, for Gibbs sampling, if it is known.
     fn conditional<'g>(&self, _scope: &Scope<'g>, _z: Expr<'g>, _coordinate: usize) -> Option<Conditional<'g>> {
         None
     }
 
-    /// What is observed, one row for each row of z, for densities that are networks of (x, z).
+    /// The observations, one row for each row of z, for densities that are networks of (x, z).
     fn data<'g>(&self, _scope: &Scope<'g>) -> Option<Expr<'g>> {
         None
     }
 
-    /// Whether its log density is estimated from some of the observations while a chain is trained.
+    /// Whether its log density is estimated from a subset of the observations during training.
     fn is_subsampled(&self) -> bool {
         false
     }
@@ -38,7 +38,7 @@ pub trait Target: Send + Sync {
     }
 }
 
-/// The distribution of one coordinate given the others, each expression one number a row.
+/// The distribution of one coordinate given the others; each expression is one number per row.
 pub enum Conditional<'g> {
     /// A Gaussian.
     Gaussian {
@@ -49,9 +49,9 @@ pub enum Conditional<'g> {
     },
     /// Any other, by its quantile function (of uniform draws) and its log density.
     Quantile {
-        /// Where the distribution function takes the values given.
+        /// The quantile function at the given values.
         quantile: Box<dyn Fn(Expr<'g>) -> Expr<'g> + 'g>,
-        /// The log density at the values given.
+        /// The log density at the given values.
         log_density: Box<dyn Fn(Expr<'g>) -> Expr<'g> + 'g>,
     },
 }
@@ -88,10 +88,10 @@ where
     }
 }
 
-/// A place, with the target's log density and its gradient there. What is not used costs nothing.
+/// A point, with the target's log density and its gradient there. Unused parts cost nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'g> {
-    /// Where: [rows, dim].
+    /// The point: [rows, dim].
     pub z: Expr<'g>,
     /// The log density of each row.
     pub log_p: Expr<'g>,
@@ -99,15 +99,15 @@ pub struct Point<'g> {
     pub gradient: Expr<'g>,
 }
 
-/// What a step sees of the target: the posterior itself, or a bridge to it.
+/// The target as a step sees it: the posterior itself, or a bridge to it.
 pub struct Landscape<'a, 'g> {
     pub(crate) target: &'a dyn Target,
     pub(crate) scope: Scope<'g>,
-    /// Bends the posterior's log density towards another one, for annealing.
+    /// Modifies the posterior's log density, for annealing.
     pub(crate) bridge: Option<Bridge<'a, 'g>>,
 }
 
-/// Takes z and log p(x, z) to the log density of a bridge.
+/// Maps z and log p(x, z) to the log density of a bridge.
 pub(crate) type Bridge<'a, 'g> = Box<dyn Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>> + 'a>;
 
 impl<'g> Landscape<'_, 'g> {
@@ -143,9 +143,9 @@ impl<'g> Landscape<'_, 'g> {
     }
 }
 
-/// log p(x, z), checked to be one number a row.
+/// log p(x, z), checked to be one number per row.
 pub(crate) fn evaluate<'g>(target: &dyn Target, scope: &Scope<'g>, z: Expr<'g>) -> Result<Expr<'g>> {
-    // Opaque, so that the gradient is not lost where z was joined from coordinates and is taken apart again.
+    // Opaque, so that the gradient is not lost if z was joined from coordinates and is taken apart again.
     let log_p = target.log_density(scope, z.opaque());
     if let Some(error) = log_p.error() {
         return Err(error.into());
@@ -153,7 +153,7 @@ pub(crate) fn evaluate<'g>(target: &dyn Target, scope: &Scope<'g>, z: Expr<'g>) 
     let rows = z.shape().dims()[0];
     if log_p.shape().dims() != [rows] {
         let why = format!(
-            "its log density has shape {} for z of shape {}, not one number a row; sum over axis 1",
+            "its log density has shape {} for z of shape {}, not one number per row; sum over axis 1",
             log_p.shape(),
             z.shape()
         );

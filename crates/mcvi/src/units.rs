@@ -1,6 +1,6 @@
-//! Typical centre and spread of a quantity: the units in which everything about it is learned.
+//! Typical centre and scale of a quantity: the units in which it is learned.
 
-/// Typical centre and spread of a quantity.
+/// Typical centre and scale of a quantity.
 #[derive(Clone, Debug)]
 pub struct Units {
     /// Centre of each coordinate.

@@ -331,7 +331,7 @@ fn starts_that_make_no_sense_are_errors() {
         [(vec![], vec![]), (vec![0.0], vec![0.0]), (vec![f64::NAN], vec![1.0]), (vec![0.0], vec![1.0, 1.0])]
     {
         let error = Initialisation::new(&center, &sd).unwrap_err();
-        assert!(matches!(error, Error::Setting { what: "start", .. }), "{error}");
+        assert!(matches!(error, Error::Setting { what: "initialisation", .. }), "{error}");
     }
     let made = |start| Approximation::from(Arc::new(normal(&[0.0], &[1.0], 0.0).0), Chain::hamiltonian(1), start);
     let error = made(Initialisation::standard(2)).err().unwrap();

@@ -6,10 +6,10 @@ use anyhow::Result;
 use mcvi::model::Quantity;
 use serde_json::{Map, Value, json};
 
-/// Prior draws kept beside the posterior's.
+/// Number of prior draws in the store.
 const PRIOR: usize = 1000;
 
-/// A variable with a chain, its draws and its own dimensions.
+/// A variable with the dimensions chain and draw, followed by its own.
 fn variable(q: &Quantity, name: &str, picked: Option<&[usize]>) -> Variable {
     let size = q.size().max(1);
     let count = picked.map_or(q.values.len() / size, <[usize]>::len);
@@ -23,7 +23,7 @@ fn variable(q: &Quantity, name: &str, picked: Option<&[usize]>) -> Variable {
 }
 
 /// The groups ArviZ expects. Where reweighting is sound, posterior draws are resampled by their smoothed weights, so
-/// that whatever is computed from the store is about the posterior.
+/// that everything computed from the store refers to the posterior.
 pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
     let (model, draws, q) = (&outcome.posterior.model, &outcome.posterior.draws, &outcome.written);
     let picked = outcome.posterior.resampled(outcome.count, seed);
@@ -74,7 +74,7 @@ pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
     }
     match model.prior(PRIOR, seed) {
         Ok(prior) => groups.push(group("prior", [all(&prior.parameters, None), coordinates].concat())),
-        // A flat prior has no draws.
+        // A flat prior cannot be sampled.
         Err(mcvi::Error::CannotDraw { .. }) => {}
         Err(error) => return Err(error.into()),
     }

@@ -1,8 +1,8 @@
 //! `mcvi calibrate`: simulation-based calibration of the default fit.
 //!
-//! Parameters are drawn from the prior, data from the model given them, and the model is fitted to these data as `mcvi
-//! fit` would. If the posteriors are right, the true parameters lie below a uniformly distributed share of the draws
-//! (Talts et al. 2018, "Validating Bayesian inference algorithms with simulation-based calibration").
+//! Parameters are drawn from the prior and data from the model given the parameters. The model is then fitted to these
+//! data as by `mcvi fit`. If the posteriors are right, the share of draws below the true parameter is uniformly
+//! distributed (Talts et al. 2018, "Validating Bayesian inference algorithms with simulation-based calibration").
 
 use super::catalogue;
 use crate::mistake::Mistake;
@@ -31,7 +31,7 @@ pub struct Options {
     /// Data sets to simulate and fit.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(20..=10_000))]
     simulations: u16,
-    /// The seed of everything.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads to use. Results do not depend on it. [default: all]
@@ -42,7 +42,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Where the truth lay among the draws of one fit, parameter by parameter, and the verdict on that fit.
+/// The share of draws below each true parameter in one fit, and the verdict on that fit.
 struct Simulation {
     shares: Vec<f64>,
     verdict: VerdictKind,
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<()> {
         let mut request = Request { hardware: Hardware::with_threads(1), ..Request::default() };
         request.settings.seed = options.seed.wrapping_add(i as u64);
         let posterior = match infer(model.observing(&data)?, &request) {
-            // A data set that cannot be fitted counts as such.
+            // A data set that cannot be fitted counts as failed.
             Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {
                 bar.inc(1);
                 return Ok(None);
@@ -134,7 +134,7 @@ fn as_json(name: &str, names: &[String], columns: &[Vec<f64>], verdicts: &[(&str
     json!({ "model": name, "verdicts": verdicts, "parameters": parameters.collect::<Vec<_>>() })
 }
 
-/// How many lie in each tenth of the unit interval.
+/// Counts in each tenth of the unit interval.
 fn tenths(shares: &[f64]) -> [usize; 10] {
     let mut bins = [0; 10];
     for share in shares {
@@ -143,8 +143,8 @@ fn tenths(shares: &[f64]) -> [usize; 10] {
     bins
 }
 
-/// The largest distance from the uniform distribution, and how likely one as large is (Kolmogorov's limit, with
-/// Stephens' correction for few).
+/// The Kolmogorov–Smirnov distance from the uniform distribution, and its p-value (asymptotic, with Stephens'
+/// correction for small samples).
 fn kolmogorov_smirnov(shares: &[f64]) -> (f64, f64) {
     let mut sorted = shares.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Where models come from: posteriors that come with mcvi, and regressions over a user's file. Everything else in the
-//! command knows a model only as a [`BayesianModel`].
+//! Where models come from: built-in posteriors, and regressions over a user's file. Everything else in the command
+//! knows a model only as a [`BayesianModel`].
 
 use crate::mistake::Mistake;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use mcvi::{BayesianModel, Source, posteriors};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A model by name, with a file and a column where it is a regression.
+/// Open a model by name. Regressions also need a file and a column.
 pub fn open(name: &str, data: Option<&Path>, target: Option<&str>) -> Result<Arc<dyn BayesianModel>> {
     if let Some(built_in) = posteriors::ALL.iter().find(|b| b.name == name) {
         if data.is_some() || target.is_some() {
@@ -21,7 +21,7 @@ pub fn open(name: &str, data: Option<&Path>, target: Option<&str>) -> Result<Arc
     let Some(family) = families().find(|family| family.name() == name) else {
         let known = posteriors::ALL.iter().map(|b| b.name).chain(families().map(Family::name));
         let hint = nearest(name, known).map_or_else(|| ";".to_owned(), |n| format!("; did you mean {n}?"));
-        return Err(Mistake(format!("there is no model `{name}`{hint} `mcvi list` shows what there is")).into());
+        return Err(Mistake(format!("there is no model `{name}`{hint} `mcvi list` lists all models")).into());
     };
     let (Some(data), Some(target)) = (data, target) else {
         let why = format!("{name} needs data: mcvi fit {name} --data FILE.csv --target COLUMN");
@@ -30,7 +30,7 @@ pub fn open(name: &str, data: Option<&Path>, target: Option<&str>) -> Result<Arc
     Ok(Arc::new(regression::load(family, data, target)?))
 }
 
-/// The model that a saved run is a fit of.
+/// Reopen the model of a saved run.
 pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
     match source.kind.as_str() {
         posteriors::KIND => Ok(Arc::new(posteriors::reopen(source)?)),
@@ -39,7 +39,7 @@ pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
     }
 }
 
-/// What there is to fit, for people.
+/// The available models, as text.
 pub fn list() -> String {
     let mut text = "Posteriors that come with mcvi (mcvi fit NAME):\n\n".to_owned();
     for b in &posteriors::ALL {

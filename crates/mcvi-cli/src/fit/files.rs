@@ -1,4 +1,4 @@
-//! What a fit leaves in its folder, and reading it back.
+//! The files a fit writes to its folder, and how they are read back.
 
 use super::result::{Outcome, table};
 use super::settings::{FILE, Saved, Settings};
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The fit, to be drawn from.
+/// The fitted approximation, for further draws.
 const FIT: &str = "fit.safetensors";
-/// Where the fit stood, to be resumed.
+/// The state of the fit, for resuming.
 pub const STATE: &str = "state.safetensors";
 
-/// Write everything into a folder that exists and is empty.
+/// Write all files to a folder that exists and is empty.
 pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Value) -> Result<()> {
     let p = &outcome.posterior;
     let json = |name: &str, value: &Value| -> Result<()> {
@@ -38,7 +38,7 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     std::fs::write(folder.join("report.html"), page).context("cannot write report.html")
 }
 
-/// The model and the fit of a folder written before, and the seed of that fit.
+/// Read the folder of a fit: the model, the fitted approximation and the seed of the fit.
 pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Approximation, u64)> {
     let saved = Saved::open(folder)?;
     let model = saved.model()?;

@@ -1,4 +1,4 @@
-//! `mcvi fit`, `mcvi draw` and `mcvi list`: from a model to a judged posterior, and more draws of it later.
+//! `mcvi fit`, `mcvi draw` and `mcvi list`: from a model to a posterior with a verdict, and more draws from it later.
 
 mod arviz;
 pub mod calibrate;
@@ -26,7 +26,7 @@ use std::time::Instant;
 /// Options of `mcvi fit`.
 #[derive(Args)]
 pub struct Options {
-    /// A posterior that comes with mcvi (see `mcvi list`), or a regression: logistic, linear, poisson.
+    /// A built-in posterior (see `mcvi list`), or a regression: logistic, linear, poisson.
     #[arg(default_value = "stomach-cancer", value_name = "NAME")]
     model: String,
     /// For a regression: a CSV file with a header.
@@ -35,44 +35,45 @@ pub struct Options {
     /// For a regression: the column to predict.
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Resume the fit of this folder exactly where it stopped: it ends as if it never had.
+    /// Resume the fit in this folder. The result is the same as if it had never stopped.
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with = "repeat")]
     from: Option<PathBuf>,
-    /// Fit again what this folder holds, with the same settings, from the beginning.
+    /// Repeat the fit in this folder from the start, with the same settings.
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with_all = ["iterations", "seconds"])]
     repeat: Option<PathBuf>,
-    /// The chain after the Gaussian: auto (chosen by need), none (plain variational inference), hamiltonian, or a file
-    /// that describes any chain (FILE.toml or FILE.json; see the guide).
+    /// The chain after the Gaussian: auto (as long as needed), none (plain variational inference), hamiltonian, or a
+    /// file that describes a chain (FILE.toml or FILE.json; see the guide).
     #[arg(long, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
     /// Hamiltonian steps, with --chain hamiltonian. [default: 2]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=256))]
     steps: Option<u16>,
-    /// Leapfrogs in each step, with --chain hamiltonian. [default: 4]
+    /// Leapfrogs per step, with --chain hamiltonian. [default: 4]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
     leapfrogs: Option<u16>,
     /// Covariance of the Gaussian. [default: full up to 50 dimensions]
     #[arg(long, value_enum, value_name = "KIND")]
     covariance: Option<CovarianceOption>,
-    /// Starts of the search for modes.
+    /// Starting points for the search for modes.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     starts: u16,
-    /// Most iterations, of all fits together. [default: until each has ended by itself or taken 40,000]
+    /// Maximum number of iterations over all fits. [default: until each fit has converged or taken 40,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Most seconds for fitting; drawing and writing come on top. Results then depend on the machine's speed.
+    /// Maximum number of seconds for fitting, not counting drawing and writing. Results then depend on the machine's
+    /// speed.
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// The learning rate to begin with.
+    /// Initial learning rate.
     #[arg(long, value_name = "RATE", default_value_t = 0.03)]
     rate: f64,
-    /// Draws to write; the verdict is always from at least 50,000. [default: 4000]
+    /// Draws to write. The verdict always uses at least 50,000. [default: 4000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     draws: Option<u32>,
-    /// Folder for everything the fit leaves; must not be there yet. Without it nothing is written.
+    /// Folder for all output; must not exist yet. Without it nothing is written.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The seed of all draws: the same seed gives the same results.
+    /// Random seed. The same seed gives the same results.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -82,11 +83,11 @@ pub struct Options {
     json: bool,
 }
 
-/// What a saved fit has settled.
+/// Options that a saved fit already determines.
 const SAVED: [&str; 10] =
     ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance", "starts", "rate", "seed"];
 
-/// Draws to write by default.
+/// Draws written by default.
 const DRAWS: usize = 4000;
 
 #[derive(Clone)]
@@ -106,7 +107,7 @@ impl std::str::FromStr for ChainOption {
             "none" => Ok(ChainOption::None),
             "hamiltonian" => Ok(ChainOption::Hamiltonian),
             file if file.ends_with(".toml") || file.ends_with(".json") => Ok(ChainOption::File(file.into())),
-            _ => Err("choose auto, none, hamiltonian, or a file FILE.toml or FILE.json".to_owned()),
+            _ => Err("possible values: auto, none, hamiltonian, FILE.toml, FILE.json".to_owned()),
         }
     }
 }
@@ -117,16 +118,16 @@ enum CovarianceOption {
     Full,
 }
 
-/// What was meant: what to fit, how, and from where on.
-struct Meant {
+/// The resolved options: what to fit, how, and from which state.
+struct Resolved {
     model: Arc<dyn BayesianModel>,
     request: Request,
     checkpoint: Checkpoint,
 }
 
 impl Options {
-    /// What was typed becomes what was meant.
-    fn resolve(&self) -> Result<Meant> {
+    /// Resolve the options.
+    fn resolve(&self) -> Result<Resolved> {
         let saved = self.from.as_deref().or(self.repeat.as_deref()).map(Saved::open).transpose()?;
         let (model, mut request, checkpoint) = match &saved {
             None => {
@@ -134,20 +135,21 @@ impl Options {
                 (model, self.request()?, Checkpoint::default())
             }
             Some(run) if self.from.is_some() => {
-                (run.model()?, run.continued(), Checkpoint::load(run.file(files::STATE))?)
+                (run.model()?, run.resumed(), Checkpoint::load(run.file(files::STATE))?)
             }
             Some(run) => (run.model()?, run.repeated(), Checkpoint::default()),
         };
         let given = self.iterations.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         if let Some(most) = given {
-            // A single fit may take them all; of several, each has its own share.
+            // A single fit may use all of them. With several fits, each keeps its own limit.
             if request.chain != ChainChoice::Auto {
                 request.settings.iterations = request.settings.iterations.max(most);
             }
             let taken = checkpoint.iterations();
             if most <= taken {
-                let why =
-                    format!("the fit has taken {taken} iterations; to go on, allow it more than --iterations {most}");
+                let why = format!(
+                    "the fit has already taken {taken} iterations; to resume it, give a larger number than --iterations {most}"
+                );
                 return Err(Mistake(why).into());
             }
         }
@@ -159,20 +161,20 @@ impl Options {
             request.draws = draws as usize;
         }
         request.hardware = self.hardware.resolved()?;
-        Ok(Meant { model, request, checkpoint })
+        Ok(Resolved { model, request, checkpoint })
     }
 
-    /// The request of a fit from the beginning.
+    /// The request for a new fit.
     fn request(&self) -> Result<Request> {
         let sized = self.steps.is_some() || self.leapfrogs.is_some();
         let chain = match &self.chain {
             ChainOption::None if sized => {
-                let why = "--steps and --leapfrogs say how long a chain is, and --chain none asks for none";
+                let why = "--steps and --leapfrogs set the length of a chain, but --chain none asks for none";
                 return Err(Mistake(why.to_owned()).into());
             }
             ChainOption::File(_) if sized || self.covariance.is_some() => {
                 let why =
-                    "the file of --chain describes all of the chain; leave out --steps, --leapfrogs, --covariance";
+                    "the file given to --chain describes the whole chain; omit --steps, --leapfrogs and --covariance";
                 return Err(Mistake(why.to_owned()).into());
             }
             ChainOption::File(path) => ChainChoice::Given(read_chain(path)?),
@@ -196,22 +198,22 @@ impl Options {
     }
 }
 
-/// Fit, judge, print and write.
+/// Fit, then print and write the results.
 pub fn run(options: &Options) -> Result<()> {
-    let begun = Instant::now();
-    let Meant { model, request, checkpoint } = options.resolve()?;
-    // Before any work is done.
+    let started = Instant::now();
+    let Resolved { model, request, checkpoint } = options.resolve()?;
+    // Checked before any work is done.
     let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
     let unfinished = staging.as_ref().map(|s| s.path().to_owned());
     let watch = watch::Watch::new(request.budget, unfinished);
     let posterior = infer_from(model, &request, &checkpoint, |name, point| watch.show(name, point))?;
     watch.finish();
-    let (complete, went_on) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
-    let seconds = begun.elapsed().as_secs_f64();
+    let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
+    let seconds = started.elapsed().as_secs_f64();
     let outcome = Outcome::new(posterior, request.settings.seed, request.draws, seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
-    if options.from.is_some() && !went_on {
+    if options.from.is_some() && !progressed {
         text += "\n\nThe fit was complete; there was nothing left to do.";
     }
     if let Some(staging) = staging {
@@ -232,20 +234,20 @@ pub struct DrawOptions {
     /// The folder of a fit (`mcvi fit … --out RUN`).
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// How many draws.
+    /// Number of draws.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     draws: u32,
-    /// The seed of the draws. [default: one derived from the fit's]
+    /// Random seed of the draws. [default: derived from the fit's seed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A CSV file to write instead of standard output.
+    /// CSV file to write. [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     hardware: HardwareOptions,
 }
 
-/// Draw more from a fit that was saved.
+/// Draw more from a saved fit.
 pub fn draw(options: &DrawOptions) -> Result<()> {
     let hardware = options.hardware.resolved()?;
     let (model, approximation, fitted) = files::load(&options.run, hardware)?;
@@ -263,12 +265,12 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
     }
 }
 
-/// Say what there is to fit.
+/// List the available models.
 pub fn list() -> Result<()> {
     print(&catalogue::list())
 }
 
-/// A chain as a file describes it.
+/// Read a chain from a file.
 fn read_chain(path: &Path) -> Result<Chain> {
     let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| bad(&e))?;

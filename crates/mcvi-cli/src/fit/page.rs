@@ -9,7 +9,7 @@ use mcvi::infer::Mode;
 use mcvi::model::Quantity;
 use mcvi::{BayesianModel, Hardware};
 
-/// A mode in words: where it is in the model's own parameters, its bound, its share.
+/// A mode in words: its position in the model's own parameters, its bound and its share of the mass.
 fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
     let center = std::slice::from_ref(&mode.initialisation.center);
     let there = model.quantities(center, None, Hardware::with_threads(1))?;
@@ -76,13 +76,13 @@ pub fn page(outcome: &Outcome) -> Result<Page> {
     let steps: Vec<(f64, f64)> = j.steps.iter().map(pair).collect();
     let mut sections = vec![
         section(
-            "The bound while it was learned",
-            "Each point is the mean of 50 iterations; it should have levelled out.",
+            "The bound during the fit",
+            "Each point is the mean of 50 iterations; the curve should have levelled off.",
             report::figures::bound_trace(&trace),
         ),
         section(
             "Marginals",
-            "Draws of the first parameters, as they are, before any reweighting.",
+            "Raw draws of the first parameters, before any reweighting.",
             report::figures::marginals(&columns),
         ),
     ];
@@ -95,7 +95,7 @@ pub fn page(outcome: &Outcome) -> Result<Page> {
             let replicates: Vec<Vec<f64>> = q.values.chunks(q.size()).take(50).map(<[f64]>::to_vec).collect();
             sections.push(section(
                 "Predictive check",
-                "Observations beside new ones drawn from the fitted model: they should look alike.",
+                "Observations beside replicated data from the fitted model: they should look alike.",
                 report::figures::predictive_check(&observed.values, &replicates),
             ));
         }

@@ -1,4 +1,4 @@
-//! What a fit came to, for people and for programs.
+//! The result of a fit, as text and as JSON.
 
 use crate::number::{fixed, json_number, with_error};
 use crate::store::Column;
@@ -14,12 +14,12 @@ use std::fmt::Write;
 /// Parameters shown in the terminal.
 const SHOWN: usize = 24;
 
-/// A judged posterior with what the command makes of it.
+/// A posterior with its verdict, and what the command derives from it.
 pub struct Outcome {
     pub posterior: Posterior,
     /// Marginals of parameters and generated quantities.
     pub summaries: SummaryTable,
-    /// As many draws as were asked for, with what follows from them.
+    /// The requested number of draws, with the quantities derived from them.
     pub written: Quantities,
     pub count: usize,
     pub seconds: f64,
@@ -88,7 +88,7 @@ impl Outcome {
             let _ = writeln!(text, "  because {reason}");
         }
         for next in &v.advice {
-            let _ = writeln!(text, "  try {}", advice(*next));
+            let _ = writeln!(text, "  next: {}", advice(*next));
         }
         let known = about.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));
@@ -124,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// What to try next, in terms of this command.
+/// Advice in terms of this command's options.
 pub fn advice(advice: Advice) -> String {
     match advice {
         Advice::AddChain => format!("{advice} (--chain auto)"),
@@ -134,18 +134,18 @@ pub fn advice(advice: Advice) -> String {
     }
 }
 
-/// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p, as
-/// `log_weight` and `log_p` unless a parameter is called that: then with an underscore behind.
+/// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p. Those
+/// columns are called `log_weight` and `log_p`, with a trailing underscore if a parameter has that name.
 pub fn columns(model: &dyn BayesianModel, draws: &Draws, hardware: Hardware) -> Result<Vec<Column>> {
     Ok(table(&model.quantities(&draws.z, None, hardware)?, draws, draws.z.len()))
 }
 
-/// The same from quantities at hand.
+/// The same from precomputed quantities.
 pub fn table(quantities: &Quantities, draws: &Draws, count: usize) -> Vec<Column> {
     let mut columns: Vec<Column> =
         quantities.parameters.iter().chain(&quantities.generated).flat_map(Quantity::columns).collect();
     for (name, values) in [("log_weight", &draws.log_weights), ("log_p", &draws.log_p)] {
-        // A parameter may have that name already, and keeps it.
+        // A parameter may already have that name, and keeps it.
         let mut name = name.to_owned();
         while columns.iter().any(|(taken, _)| *taken == name) {
             name.push('_');

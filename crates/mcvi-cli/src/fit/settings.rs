@@ -1,4 +1,4 @@
-//! What a run's folder says about how it was made, so that it can be drawn from, repeated and resumed.
+//! The settings file of a run: how it was made, so that it can be drawn from, repeated and resumed.
 
 use super::catalogue;
 use crate::mistake::Mistake;
@@ -11,40 +11,40 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file beside the results.
+/// The name of the file.
 pub const FILE: &str = "settings.json";
 
-/// The version of the file. Version 1 (mcvi 0.1) is translated by [`super::version1`].
+/// Version of the file format. Version 1 (mcvi 0.1) is translated by [`super::version1`].
 const FORMAT: u64 = 2;
 
-/// Everything the file says. Fields that a later version adds have defaults.
+/// The contents of the file. Fields that a later version adds have defaults.
 #[derive(Serialize, Deserialize)]
 pub struct Settings {
     /// The version of mcvi that wrote it.
     pub mcvi: String,
     /// The version of the file.
     pub format: u64,
-    /// What the model is called.
+    /// The name of the model.
     pub model: String,
-    /// Where it comes from.
+    /// Where the model comes from.
     pub source: Source,
-    /// What tells the model and its data from others; none in version 1.
+    /// Identifies the model and its data; absent in version 1.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
     /// The chain that was fitted.
     pub chain: Chain,
-    /// The seed of all draws, once more.
+    /// The seed, which is also in the request.
     pub seed: u64,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
     /// Why the fit stopped.
     pub stop_reason: StopReason,
-    /// Iterations of all fits.
+    /// Iterations over all fits.
     pub iterations: usize,
 }
 
 impl Settings {
-    /// How a posterior was made. None where its model cannot be found again.
+    /// The settings of a posterior. None if its model cannot be reopened.
     pub fn new(posterior: &Posterior, request: &Request) -> Result<Option<Self>> {
         let Some(source) = posterior.model.source() else { return Ok(None) };
         Ok(Some(Settings {
@@ -62,7 +62,7 @@ impl Settings {
     }
 }
 
-/// A folder written before.
+/// The folder of a saved run.
 pub struct Saved {
     folder: PathBuf,
     pub settings: Settings,
@@ -90,7 +90,7 @@ impl Saved {
         self.folder.join(name)
     }
 
-    /// The model, if it and its data are still what was fitted.
+    /// The model, checked to be the one that was fitted, with the same data.
     pub fn model(&self) -> Result<Arc<dyn BayesianModel>> {
         let model = catalogue::reopen(&self.settings.source)?;
         if let Some(fingerprint) = &self.settings.fingerprint
@@ -107,7 +107,7 @@ impl Saved {
         Ok(model)
     }
 
-    /// What to ask for to get the same again: where it was stopped early, as many iterations as it had taken.
+    /// The request that repeats this run. If it was stopped early, it is limited to the iterations it had taken.
     pub fn repeated(&self) -> Request {
         let mut request = self.settings.request.clone();
         if !self.settings.stop_reason.is_complete() {
@@ -116,8 +116,9 @@ impl Saved {
         request
     }
 
-    /// What to ask for to go on: time is given anew each time, and a budget that was used is no longer one.
-    pub fn continued(&self) -> Request {
+    /// The request that resumes this run. The time limit applies anew each time, and a budget that was used up is
+    /// dropped.
+    pub fn resumed(&self) -> Request {
         let mut request = self.settings.request.clone();
         request.budget.seconds = None;
         request.budget.iterations = request.budget.iterations.filter(|most| *most > self.settings.iterations);

@@ -1,4 +1,4 @@
-//! Folders written by mcvi 0.1, whose settings were put together by hand.
+//! Folders written by mcvi 0.1, whose settings had another format.
 
 use super::catalogue;
 use super::settings::Settings;
@@ -7,7 +7,7 @@ use mcvi::infer::{Budget, ChainChoice, Request, hamiltonian_chain};
 use mcvi::{Source, Target, posteriors, regression};
 use serde_json::{Value, json};
 
-/// The settings in today's terms, or what is wrong with the file.
+/// The settings in the current format, or what is wrong with the file.
 pub fn settings(value: &Value) -> Result<Settings, String> {
     let name = value["model"].as_str().ok_or("names no model")?;
     let source = match value["data"].as_str() {
@@ -31,7 +31,7 @@ pub fn settings(value: &Value) -> Result<Settings, String> {
         Some("interrupted") => StopReason::Interrupted,
         _ => StopReason::Budget,
     };
-    // A folder that is only to be drawn from needs no request.
+    // A folder that is only used for further draws needs no request.
     let bare = value["asked"].is_null() && value["fit"].is_null();
     let request = if bare { Request::default() } else { request(value, count)? };
     Ok(Settings {
@@ -71,7 +71,7 @@ fn request(value: &Value, count: impl Fn(&Value, &str) -> Result<usize, String>)
     s.optimiser = Optimiser::Adam { beta1, beta2 };
     (s.rate, s.transition_rate) = (number("rate")?, number("transition_rate")?);
     (s.clip, s.tolerance) = (number("clip")?, number("tolerance")?);
-    s.warm_start = fit["warm_start"].as_bool().ok_or("does not say how it began")?;
+    s.warm_start = fit["warm_start"].as_bool().ok_or("does not say whether it had a warm start")?;
     s.seed = value["seed"].as_u64().ok_or("does not say the seed")?;
     Ok(request)
 }

@@ -1,4 +1,4 @@
-//! While a fit runs: a progress bar on a terminal.
+//! The progress bar of a fit on a terminal.
 
 use crate::interrupts::Interrupts;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,32 +8,32 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Shows how a fit is going, and ends it when asked to.
+/// Shows the progress of a fit, and stops it on Ctrl-C.
 pub struct Watch {
     bar: ProgressBar,
     interrupts: Interrupts,
     budget: Budget,
-    begun: Instant,
+    started: Instant,
 }
 
-/// Marks on the bar.
+/// Length of the bar in ticks.
 const MARKS: u64 = 10_000;
 
 impl Watch {
-    /// `unfinished` is a folder to remove where a second Ctrl-C ends everything.
+    /// `unfinished` is a folder to remove if a second Ctrl-C ends the process.
     pub fn new(budget: Budget, unfinished: Option<PathBuf>) -> Self {
         let bar = ProgressBar::new(MARKS);
         let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let interrupts = Interrupts::new(unfinished);
-        Watch { bar, interrupts, budget, begun: Instant::now() }
+        Watch { bar, interrupts, budget, started: Instant::now() }
     }
 
     pub fn show(&self, name: &str, point: &TracePoint) -> ControlFlow<()> {
-        // Of this fit's iterations, or of the time, whichever is nearer to its end.
+        // Progress in this fit's iterations or in time, whichever is further.
         let most = self.budget.iterations.map_or(point.iterations, |most| most.min(point.iterations));
-        let time = self.budget.seconds.map_or(0.0, |s| self.begun.elapsed().as_secs_f64() / s);
+        let time = self.budget.seconds.map_or(0.0, |s| self.started.elapsed().as_secs_f64() / s);
         let at = ((point.iteration as f64 / most as f64).max(time).min(1.0) * MARKS as f64) as u64;
         if at < self.bar.position() {
             self.bar.reset();

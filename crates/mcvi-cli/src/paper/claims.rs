@@ -1,4 +1,4 @@
-//! `mcvi paper claims`: what sections 3 and 4 say in words, measured and printed beside the sentence.
+//! `mcvi paper claims`: claims made in the text of sections 3 and 4, measured and printed beside the sentence.
 
 mod cost;
 mod section3;
@@ -17,22 +17,22 @@ pub struct Options {
     common: Common,
 }
 
-/// One claim of the paper with what was found.
+/// A claim of the paper and the measurement.
 struct Claim {
-    /// A word for it.
+    /// A short title.
     name: &'static str,
-    /// Where it stands.
+    /// The section of the paper.
     section: &'static str,
-    /// The sentence.
+    /// The sentence in the paper.
     sentence: &'static str,
-    /// What was measured, said for people.
+    /// The measurements, as a table.
     columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// The same for programs.
+    /// The measurements, as JSON.
     data: Value,
     /// Whether it holds here.
     holds: bool,
-    /// What to make of it.
+    /// The conclusion.
     finding: String,
 }
 
@@ -106,7 +106,7 @@ impl Claim {
     }
 }
 
-/// Break a text into lines of at most so many characters.
+/// Break a text into lines of at most this many characters.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

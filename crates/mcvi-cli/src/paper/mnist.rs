@@ -1,4 +1,4 @@
-//! `mcvi paper mnist`: Table 1, the paper's rows beside the runs found in a folder.
+//! `mcvi paper mnist`: Table 1 of the paper beside the runs found in a folder.
 
 mod found;
 mod rows;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Where runs are looked for unless said otherwise.
+/// Default folders of runs.
 const PLACES: [&str; 2] = ["results/table1", "runs"];
-/// Columns of a terminal.
+/// Width of the terminal.
 const WIDTH: usize = 80;
 
 #[derive(Args)]
@@ -31,21 +31,21 @@ pub struct Options {
     json: bool,
 }
 
-/// Runs by the rows they belong to.
+/// Runs grouped by the row they belong to.
 struct Table {
     runs: Vec<Vec<Found>>,
-    /// Those that belong to no row.
+    /// Runs that belong to no row.
     others: Vec<Found>,
-    /// Where they were looked for.
+    /// The folders that were searched.
     places: Vec<PathBuf>,
-    /// What could not be read.
+    /// Errors from runs that could not be read.
     wrong: Vec<String>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     let mut places = options.folders.clone();
     if let Some(absent) = places.iter().find(|path| !path.is_dir()) {
-        let why = format!("{} is no folder; give one that holds runs of `mcvi vae train`", absent.display());
+        let why = format!("{} is not a folder; give one that holds runs of `mcvi vae train`", absent.display());
         return Err(Mistake(why).into());
     }
     if places.is_empty() {
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         table.wrong.extend(wrong);
     }
-    // Joined runs have nothing left to be judged by: their settings were.
+    // Joined runs have no validation images left to be compared by; their settings were chosen before.
     let by = |run: &Found| match run.results.valid_bound {
         _ if run.joined() => f64::INFINITY,
         bound => bound.unwrap_or(f64::NEG_INFINITY),
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 impl Table {
     fn as_text(&self) -> String {
-        let mut text = "Table 1: binarized MNIST, nats an image of the test set. The paper's rows, and\n\
+        let mut text = "Table 1: binarized MNIST, nats per image of the test set. The paper's rows, and\n\
                         below each the runs found, joined ones (*) and the best by validation first.\n"
             .to_owned();
         if self.places.is_empty() {
@@ -108,7 +108,7 @@ impl Table {
         self.runs.iter().flatten().chain(&self.others)
     }
 
-    /// What must be said about the runs, and what is missing.
+    /// Notes on the runs, and the rows that are missing.
     fn notes(&self) -> String {
         let mut text = "\n".to_owned();
         let mut more: Vec<&str> = self.all().flat_map(|run| beyond(&run.architecture)).collect();
@@ -131,7 +131,7 @@ impl Table {
                 let from = from.file_name().unwrap_or(from.as_os_str()).to_string_lossy();
                 let before = run.results.epochs_before;
                 let after = before.map_or(String::new(), |epochs| format!(", after {}", counted(epochs, "epoch")));
-                let _ = writeln!(text, "{}: began with the weights of {from}{after}", run.name());
+                let _ = writeln!(text, "{}: started from the weights of {from}{after}", run.name());
             }
         }
         for run in &self.others {
@@ -153,7 +153,7 @@ impl Table {
         for run in self.all() {
             if let Some(n) = run.results.samples.filter(|n| *n < SAMPLES) {
                 let samples = counted(n, "sample");
-                let _ = writeln!(text, "{}: evaluated with {samples} an image, not {SAMPLES}", run.name());
+                let _ = writeln!(text, "{}: evaluated with {samples} per image, not {SAMPLES}", run.name());
             }
         }
         let missing: Vec<&Row> =
@@ -212,7 +212,7 @@ fn odd(run: &Found) -> String {
     format!("--decoder {} --inference {} --leapfrogs {} --hidden {}{steps}", part(0), part(1), a.leapfrogs, a.hidden)
 }
 
-/// A run's results as a file of results has them, and what follows from them.
+/// A run's results in the format of result files, with derived values.
 fn run_json(run: &Found) -> Value {
     let mut value = serde_json::to_value(&run.results).unwrap_or_default();
     value["name"] = json!(run.name());
@@ -224,7 +224,7 @@ fn run_json(run: &Found) -> Value {
     value
 }
 
-/// What a chain has that the paper's has not (+), or that the paper does not speak of (~).
+/// Marks what a chain has that the paper's does not (+), or that the paper does not mention (~).
 fn mark(architecture: &Architecture) -> char {
     match architecture {
         a if !beyond(a).is_empty() => '+',
@@ -233,7 +233,7 @@ fn mark(architecture: &Architecture) -> char {
     }
 }
 
-/// The paper's numbers have two places.
+/// The paper's numbers have two decimals.
 fn round(x: f64) -> f64 {
     (x * 100.0).round() / 100.0
 }
@@ -264,7 +264,7 @@ fn cells(run: &Found) -> [String; 7] {
     ]
 }
 
-/// One line of the table: a name, cut where it is too long, and numbers.
+/// One line of the table: a name, truncated if it is too long, and numbers.
 fn line(text: &mut String, cells: [String; 7]) {
     const WIDTHS: [usize; 7] = [27, 13, 13, 6, 8, 7, 5];
     let mut written = String::new();

@@ -17,7 +17,7 @@ pub enum Command {
     StomachCancer(stomach_cancer::Options),
     /// Table 1: deep models of binarized MNIST, the paper's beside the runs found here.
     Mnist(mnist::Options),
-    /// What sections 3 and 4 say in words, measured.
+    /// Claims made in the text of sections 3 and 4, measured.
     Claims(claims::Options),
 }
 

@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// Fresh draws from which a bound is reported.
 const DRAWS: usize = 200_000;
 
-/// Where the figure looks.
+/// Range of the figure's axes.
 const LOGIT: (f64, f64) = (-7.9, -5.6);
 const LOG_K: (f64, f64) = (4.5, 14.0);
 
@@ -31,7 +31,7 @@ pub struct Options {
         value_parser = clap::value_parser!(u16).range(0..=64)
     )]
     leapfrogs: Vec<u16>,
-    /// How the means of q(v′|z) and r(v|z) are made.
+    /// Form of the means of q(v′|z) and r(v|z).
     #[arg(long, value_name = "KIND", value_enum, default_value = "linear")]
     momentum: MomentumOption,
     #[command(flatten)]
@@ -54,7 +54,7 @@ struct Row {
     seconds: f64,
 }
 
-/// Standard deviations, coordinate by coordinate.
+/// Standard deviations of each coordinate.
 struct Spread {
     z0: [f64; 2],
     z_end: [f64; 2],

@@ -44,7 +44,8 @@ impl Axis {
         (self.lo..=self.hi).contains(&value)
     }
 
-    /// The place of a value on the axis, 0 at its start and 1 at its end; far values are drawn in, others are none.
+    /// The position of a value on the axis, 0 at its start and 1 at its end. Distant values are clamped; unusable ones
+    /// have none.
     pub fn place(&self, value: f64) -> Option<f64> {
         let forward = |v: f64| if self.log { v.log10() } else { v };
         let (lo, hi) = (forward(self.lo), forward(self.hi));
@@ -111,7 +112,7 @@ pub fn labels(ticks: &[f64], step: f64) -> Vec<String> {
     ticks.iter().map(label).collect()
 }
 
-/// Labelled logarithmic ticks from dense to sparse; a range of less than a few of them has linear ones.
+/// Labelled logarithmic ticks from dense to sparse; linear ones for a range too short for a few of them.
 fn log_ticks(lo: f64, hi: f64, most: usize) -> Vec<Vec<(f64, String)>> {
     let (first, last) = (lo.log10().floor() as i32, hi.log10().ceil() as i32);
     let plain = lo > 0.9e-3 && hi < 1.1e4;

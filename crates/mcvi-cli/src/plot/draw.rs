@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::contour::Grid;
-use super::legend::{Looks, TracePoint};
+use super::legend::{SeriesStyle, Styles};
 use super::panel::{Kind, Panel, Series};
 use super::style::{CAP, DODGE, GRID, MUTED, SMALL, SPINE};
 use super::svg::{Anchor, Stroke, Svg};
@@ -61,58 +61,58 @@ impl Frame<'_> {
     }
 
     /// Draws the series: areas first, then lines, both cut off at the frame, then the axis lines and the markers.
-    pub fn draw_series(&self, svg: &mut Svg, panel: &Panel, looks: &Looks<'_>) {
-        let series = || panel.series.iter().enumerate().map(|(i, s)| (s, looks.of(s, i)));
+    pub fn draw_series(&self, svg: &mut Svg, panel: &Panel, styles: &Styles<'_>) {
+        let series = || panel.series.iter().enumerate().map(|(i, s)| (s, styles.of(s, i)));
         svg.begin_clip(self.left - 1.0, self.top - 1.0, self.width + 2.0, self.height + 2.0);
-        series().for_each(|(series, look)| self.draw_areas(svg, series, look));
-        series().for_each(|(series, look)| self.draw_lines(svg, series, look));
+        series().for_each(|(series, style)| self.draw_areas(svg, series, style));
+        series().for_each(|(series, style)| self.draw_lines(svg, series, style));
         svg.end_clip();
         let bottom = self.top + self.height;
         let corner = [(self.left, self.top), (self.left, bottom), (self.left + self.width, bottom)];
         svg.polyline(&corner, Stroke::solid(SPINE, 1.0));
-        series().for_each(|(series, look)| self.draw_marks(svg, series, look, shift(panel, series)));
+        series().for_each(|(series, style)| self.draw_marks(svg, series, style, shift(panel, series)));
         if !panel.series.iter().any(|series| self.shows(&series.kind)) {
             let centre = (self.left + self.width / 2.0, self.top + self.height / 2.0);
             svg.text(centre, "no data", SMALL, Anchor::Middle, MUTED, false);
         }
     }
 
-    fn draw_areas(&self, svg: &mut Svg, series: &Series, look: TracePoint) {
+    fn draw_areas(&self, svg: &mut Svg, series: &Series, style: SeriesStyle) {
         match &series.kind {
             Kind::Band(bounds) => {
                 let both = |&(x, lo, hi): &(f64, f64, f64)| Some([self.at((x, lo))?, self.at((x, hi))?]);
                 for run in runs(bounds.iter().map(both)) {
                     let outline: Vec<Point> = run.iter().map(|p| p[0]).chain(run.iter().rev().map(|p| p[1])).collect();
-                    svg.area([&outline[..]], look.color, 0.2);
+                    svg.area([&outline[..]], style.color, 0.2);
                 }
             }
             Kind::Contours(grid, levels) if series.filled => {
                 for (level, rank) in ranked(levels) {
                     let loops = self.contour_lines(grid.region(level));
-                    svg.area(loops.iter().map(Vec::as_slice), look.color.area(rank), 1.0);
+                    svg.area(loops.iter().map(Vec::as_slice), style.color.area(rank), 1.0);
                 }
             }
             _ => {}
         }
     }
 
-    fn draw_lines(&self, svg: &mut Svg, series: &Series, look: TracePoint) {
-        let stroke = |color, width| Stroke { color, width, dash: look.dash };
+    fn draw_lines(&self, svg: &mut Svg, series: &Series, style: SeriesStyle) {
+        let stroke = |color, width| Stroke { color, width, dash: style.dash };
         match &series.kind {
             Kind::Line(points) => {
                 for run in runs(points.iter().map(|p| self.at(*p))) {
-                    svg.polyline(&run, stroke(look.color, 1.8));
+                    svg.polyline(&run, stroke(style.color, 1.8));
                 }
             }
             Kind::Horizontal(y) => {
                 if let Some(y) = self.y(*y) {
-                    svg.polyline(&[(self.left, y), (self.left + self.width, y)], stroke(look.color, 1.4));
+                    svg.polyline(&[(self.left, y), (self.left + self.width, y)], stroke(style.color, 1.4));
                 }
             }
             Kind::Contours(grid, levels) => {
                 for (level, rank) in ranked(levels) {
                     for line in self.contour_lines(grid.contour(level)) {
-                        svg.polyline(&line, stroke(look.color.contour(rank), if series.filled { 0.8 } else { 1.4 }));
+                        svg.polyline(&line, stroke(style.color.contour(rank), if series.filled { 0.8 } else { 1.4 }));
                     }
                 }
             }
@@ -120,22 +120,22 @@ impl Frame<'_> {
         }
     }
 
-    fn draw_marks(&self, svg: &mut Svg, series: &Series, look: TracePoint, shift: f64) {
+    fn draw_marks(&self, svg: &mut Svg, series: &Series, style: SeriesStyle, shift: f64) {
         match &series.kind {
-            Kind::Points(points) => svg.dots(points.iter().filter_map(|p| self.inside(*p)), 2.0, look.color, 0.45),
+            Kind::Points(points) => svg.dots(points.iter().filter_map(|p| self.inside(*p)), 2.0, style.color, 0.45),
             Kind::Line(points) => {
                 // A point without neighbours would not be seen as a line.
                 let alone = runs(points.iter().map(|p| self.at(*p).map(|_| *p))).into_iter().filter(|r| r.len() == 1);
                 let alone: Vec<Point> = alone.flatten().collect();
                 let marked = if series.markers { points } else { &alone };
-                marked.iter().filter_map(|p| self.inside(*p)).for_each(|at| marker(svg, at, look));
+                marked.iter().filter_map(|p| self.inside(*p)).for_each(|at| marker(svg, at, style));
             }
             Kind::Errors(points) => {
                 for &(x, y, se) in points {
                     let Some(at) = self.x(x).filter(|_| self.x.contains(x)).map(|x| x + shift) else { continue };
-                    self.draw_bar(svg, at, (y - 2.0 * se.abs(), y + 2.0 * se.abs()), look);
+                    self.draw_bar(svg, at, (y - 2.0 * se.abs(), y + 2.0 * se.abs()), style);
                     if let Some((_, y)) = self.inside((x, y)) {
-                        marker(svg, (at, y), look);
+                        marker(svg, (at, y), style);
                     }
                 }
             }
@@ -144,13 +144,13 @@ impl Frame<'_> {
     }
 
     /// Draws an error bar with caps at those of its ends that are inside the frame.
-    fn draw_bar(&self, svg: &mut Svg, x: f64, (lo, hi): (f64, f64), look: TracePoint) {
+    fn draw_bar(&self, svg: &mut Svg, x: f64, (lo, hi): (f64, f64), style: SeriesStyle) {
         let (Some(lower), Some(upper)) = (self.y(lo), self.y(hi)) else { return };
         let (top, bottom) = (self.top, self.top + self.height);
         if upper > bottom || lower < top {
             return;
         }
-        let stroke = Stroke::solid(look.color, 1.4);
+        let stroke = Stroke::solid(style.color, 1.4);
         svg.polyline(&[(x, lower.min(bottom)), (x, upper.max(top))], stroke);
         for end in [lower, upper].into_iter().filter(|end| (top..=bottom).contains(end)) {
             svg.polyline(&[(x - CAP, end), (x + CAP, end)], stroke);
@@ -174,18 +174,18 @@ impl Frame<'_> {
 }
 
 /// Draws a marker, whose shape depends on the slot so that it can be told apart without colours.
-pub fn marker(svg: &mut Svg, (x, y): Point, look: TracePoint) {
+pub fn marker(svg: &mut Svg, (x, y): Point, style: SeriesStyle) {
     let polygon = |corners: u32, radius: f64, turn: f64| -> Vec<Point> {
         let angle = |k: u32| std::f64::consts::TAU * (f64::from(k) / f64::from(corners) + turn);
         (0..corners).map(|k| (x + radius * angle(k).sin(), y - radius * angle(k).cos())).collect()
     };
-    let outline = match look.slot % 4 {
+    let outline = match style.slot % 4 {
         0 => polygon(24, 3.8, 0.0),
         1 => polygon(4, 4.8, 0.125),
         2 => polygon(3, 5.0, 0.0),
         _ => polygon(4, 4.8, 0.0),
     };
-    svg.rimmed(&outline, look.color);
+    svg.rimmed(&outline, style.color);
 }
 
 /// The horizontal shift of a series with error bars that stands beside others at the same x. Among lines there is

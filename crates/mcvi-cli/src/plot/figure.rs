@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::axis::Axis;
 use super::draw::Frame;
-use super::legend::{Legend, Looks};
+use super::legend::{Legend, Styles};
 use super::output;
 use super::panel::Panel;
 use super::style::{AXIS_LABEL, FIGURE_TITLE, INK, LEADING, PANEL_TITLE, SMALL};
@@ -53,7 +53,7 @@ impl Figure {
 
     /// The figure as an SVG document.
     pub fn to_svg(&self) -> String {
-        let looks = Looks::new(&self.panels);
+        let styles = Styles::new(&self.panels);
         let columns = self.columns.min(self.panels.len()).max(1);
         let size = self.size.unwrap_or(match columns {
             1 => (480.0, 300.0),
@@ -61,10 +61,10 @@ impl Figure {
             _ => (250.0, 200.0),
         });
 
-        let common = Legend::new(&self.panels, &looks, f64::INFINITY).len();
-        let most = self.panels.chunks(1).map(|panel| Legend::new(panel, &looks, f64::INFINITY).len()).max();
+        let common = Legend::new(&self.panels, &styles, f64::INFINITY).len();
+        let most = self.panels.chunks(1).map(|panel| Legend::new(panel, &styles, f64::INFINITY).len()).max();
         let shared = self.panels.len() > 1 && Some(common) == most;
-        let cells: Vec<Cell<'_>> = self.panels.iter().map(|panel| Cell::new(panel, &looks, size, shared)).collect();
+        let cells: Vec<Cell<'_>> = self.panels.iter().map(|panel| Cell::new(panel, &styles, size, shared)).collect();
         let rows: Vec<&[Cell<'_>]> = cells.chunks(columns).collect();
 
         let sides: Vec<(f64, f64)> = (0..columns)
@@ -76,7 +76,7 @@ impl Figure {
         let between = BETWEEN * (columns - 1) as f64;
         let inner = sides.iter().map(|(left, right)| left + size.0 + right).sum::<f64>() + between;
         let title = wrap(&self.title, FIGURE_TITLE, inner);
-        let legend = Legend::new(if shared { &self.panels } else { &[] }, &looks, inner);
+        let legend = Legend::new(if shared { &self.panels } else { &[] }, &styles, inner);
         // Nothing but a single long word can be wider than the panels.
         let title_width = greatest(title.iter().map(|line| text_width(line, FIGURE_TITLE)));
         let inner = inner.max(title_width).max(legend.width());
@@ -94,9 +94,9 @@ impl Figure {
             let mut x = MARGIN;
             for (cell, (left, right)) in row.iter().zip(&sides) {
                 let lower = y + title - block(&cell.title, PANEL_TITLE, 5.0) + 0.5 * PANEL_TITLE;
-                svg.lines((x + left, lower), &cell.title, PANEL_TITLE, Anchor::Initialisation);
+                svg.lines((x + left, lower), &cell.title, PANEL_TITLE, Anchor::Start);
                 cell.legend.draw(&mut svg, x + left, y + title);
-                cell.draw(&mut svg, &looks, x + left, top);
+                cell.draw(&mut svg, &styles, x + left, top);
                 x += left + size.0 + right + BETWEEN;
             }
             y = top + size.1 + greatest(row.iter().map(Cell::bottom)) + if r + 1 < rows.len() { BETWEEN } else { 0.0 };
@@ -109,7 +109,7 @@ impl Figure {
         output::png(&self.to_svg())
     }
 
-    /// Writes `path` with `.svg` and with `.png` appended, each as a whole or not at all.
+    /// Writes `path` with `.svg` and with `.png` appended, each atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
         let (svg, path) = (self.to_svg(), path.as_ref());
         output::write(path, "svg", svg.as_bytes())?;
@@ -130,14 +130,14 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(panel: &'a Panel, looks: &Looks<'_>, size: (f64, f64), shared: bool) -> Self {
+    fn new(panel: &'a Panel, styles: &Styles<'_>, size: (f64, f64), shared: bool) -> Self {
         let (mut x, mut y) = panel.axes();
         match panel.named_ticks() {
             Some(ticks) => x.set_custom_ticks(ticks),
             None => x.set_ticks(size.0, 42.0, 14.0, |label| text_width(label, SMALL)),
         }
         y.set_ticks(size.1, 36.0, 14.0, |_| SMALL);
-        let legend = Legend::new(if shared { &[] } else { std::slice::from_ref(panel) }, looks, size.0);
+        let legend = Legend::new(if shared { &[] } else { std::slice::from_ref(panel) }, styles, size.0);
         Self {
             panel,
             size,
@@ -175,11 +175,11 @@ impl<'a> Cell<'a> {
     }
 
     /// Draws the frame with its upper left corner at a point, and the labels around it.
-    fn draw(&self, svg: &mut Svg, looks: &Looks<'_>, left: f64, top: f64) {
+    fn draw(&self, svg: &mut Svg, styles: &Styles<'_>, left: f64, top: f64) {
         let (width, height) = self.size;
         let frame = Frame { left, top, width, height, x: &self.x, y: &self.y };
         frame.draw_axes(svg);
-        frame.draw_series(svg, self.panel, looks);
+        frame.draw_series(svg, self.panel, styles);
         let below = top + height + 6.0 + SMALL + 8.0 + 0.5 * AXIS_LABEL;
         svg.lines((left + width / 2.0, below), &self.x_label, AXIS_LABEL, Anchor::Middle);
         for (i, line) in self.y_label.iter().rev().enumerate() {

@@ -1,4 +1,4 @@
-//! The look that every label has in a figure, and the legends that show it.
+//! The style of every label in a figure, and the legends that show it.
 
 use super::draw::marker;
 use super::panel::{Kind, Panel, Series};
@@ -12,14 +12,14 @@ const BETWEEN: f64 = 20.0;
 const ROW: f64 = SMALL * LEADING + 2.0;
 
 /// The labels of a figure in the order of their first use; a label's place decides its colour.
-pub struct Looks<'a> {
+pub struct Styles<'a> {
     coloured: Vec<&'a str>,
     references: Vec<&'a str>,
 }
 
-/// How one series is drawn.
+/// The style of one series.
 #[derive(Clone, Copy)]
-pub struct TracePoint {
+pub struct SeriesStyle {
     /// The colour, for contours that of the middle level.
     pub color: Color,
     /// The slot of the palette, which also decides the shape of markers.
@@ -28,8 +28,8 @@ pub struct TracePoint {
     pub dash: Option<&'static str>,
 }
 
-impl<'a> Looks<'a> {
-    /// The looks of all labels in some panels.
+impl<'a> Styles<'a> {
+    /// The styles of all labels in some panels.
     pub fn new(panels: &'a [Panel]) -> Self {
         let labels = |coloured| {
             let series = panels.iter().flat_map(|panel| &panel.series);
@@ -38,15 +38,15 @@ impl<'a> Looks<'a> {
         Self { coloured: labels(true), references: labels(false) }
     }
 
-    /// The look of a series, which may have no label, as the `index`-th of its panel.
-    pub fn of(&self, series: &Series, index: usize) -> TracePoint {
+    /// The style of a series, which may have no label, as the `index`-th of its panel.
+    pub fn of(&self, series: &Series, index: usize) -> SeriesStyle {
         let find = |labels: &[&str]| labels.iter().position(|label| *label == series.label).unwrap_or(index);
         if series.kind.coloured() {
             let slot = series.color.unwrap_or_else(|| find(&self.coloured));
-            TracePoint { color: Color::of(slot), slot, dash: series.dashed.then(|| dash(0)) }
+            SeriesStyle { color: Color::of(slot), slot, dash: series.dashed.then(|| dash(0)) }
         } else {
             let slot = find(&self.references);
-            TracePoint { color: series.color.map_or(REFERENCE, Color::of), slot, dash: Some(dash(slot)) }
+            SeriesStyle { color: series.color.map_or(REFERENCE, Color::of), slot, dash: Some(dash(slot)) }
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct Legend<'a> {
 
 struct Entry<'a> {
     label: &'a str,
-    series: Vec<(&'a Series, TracePoint)>,
+    series: Vec<(&'a Series, SeriesStyle)>,
 }
 
 impl Entry<'_> {
@@ -84,18 +84,18 @@ impl Entry<'_> {
 
 impl<'a> Legend<'a> {
     /// The legend of some panels, its rows about as wide as `width`.
-    pub fn new(panels: &'a [Panel], looks: &Looks<'_>, width: f64) -> Self {
+    pub fn new(panels: &'a [Panel], styles: &Styles<'_>, width: f64) -> Self {
         let all = || panels.iter().flat_map(|panel| panel.series.iter().enumerate());
         let labels = distinct(all().map(|(_, series)| series.label.as_str()).filter(|label| !label.is_empty()));
         let mut rows: Vec<Vec<Entry<'a>>> = Vec::new();
         let mut used = 0.0;
         for label in labels {
             // Of the series with this label one of each kind is enough.
-            let mut series: Vec<(&Series, TracePoint)> = Vec::new();
+            let mut series: Vec<(&Series, SeriesStyle)> = Vec::new();
             for (index, candidate) in all().filter(|(_, series)| series.label == label) {
                 let same = |s: &Series| std::mem::discriminant(&s.kind) == std::mem::discriminant(&candidate.kind);
                 if !series.iter().any(|(s, _)| same(s)) {
-                    series.push((candidate, looks.of(candidate, index)));
+                    series.push((candidate, styles.of(candidate, index)));
                 }
             }
             let entry = Entry { label, series };
@@ -133,15 +133,11 @@ impl<'a> Legend<'a> {
             let y = top + (i as f64 + 0.5) * ROW;
             let mut x = left;
             for entry in row {
-                entry.series.iter().for_each(|(series, look)| draw_swatch(svg, series, *look, (x, y), entry.swatch()));
-                svg.text(
-                    (x + entry.swatch() + GAP, y),
-                    entry.label,
-                    SMALL,
-                    Anchor::Initialisation,
-                    super::style::INK,
-                    false,
-                );
+                entry
+                    .series
+                    .iter()
+                    .for_each(|(series, style)| draw_swatch(svg, series, *style, (x, y), entry.swatch()));
+                svg.text((x + entry.swatch() + GAP, y), entry.label, SMALL, Anchor::Start, super::style::INK, false);
                 x += entry.width() + BETWEEN;
             }
         }
@@ -149,24 +145,24 @@ impl<'a> Legend<'a> {
 }
 
 /// Draws a sample of a series, its left end at a point.
-fn draw_swatch(svg: &mut Svg, series: &Series, look: TracePoint, (x, y): (f64, f64), width: f64) {
+fn draw_swatch(svg: &mut Svg, series: &Series, style: SeriesStyle, (x, y): (f64, f64), width: f64) {
     let (right, middle) = (x + width, x + width / 2.0);
     let corners = |half: f64| [(x, y - half), (right, y - half), (right, y + half), (x, y + half)];
-    let stroke = Stroke { color: look.color, width: 1.8, dash: look.dash };
+    let stroke = Stroke { color: style.color, width: 1.8, dash: style.dash };
     match &series.kind {
         Kind::Line(_) | Kind::Horizontal(_) => {
             svg.polyline(&[(x, y), (right, y)], stroke);
             if series.markers {
-                marker(svg, (middle, y), look);
+                marker(svg, (middle, y), style);
             }
         }
-        Kind::Points(_) => svg.dots([(middle, y)], 3.0, look.color, 0.8),
+        Kind::Points(_) => svg.dots([(middle, y)], 3.0, style.color, 0.8),
         Kind::Errors(_) => {
-            svg.polyline(&[(middle, y - 7.0), (middle, y + 7.0)], Stroke::solid(look.color, 1.4));
-            marker(svg, (middle, y), look);
+            svg.polyline(&[(middle, y - 7.0), (middle, y + 7.0)], Stroke::solid(style.color, 1.4));
+            marker(svg, (middle, y), style);
         }
-        Kind::Band(_) => svg.area([&corners(5.0)[..]], look.color, 0.2),
-        Kind::Contours(..) if series.filled => svg.area([&corners(5.0)[..]], look.color.area(0.7), 1.0),
+        Kind::Band(_) => svg.area([&corners(5.0)[..]], style.color, 0.2),
+        Kind::Contours(..) if series.filled => svg.area([&corners(5.0)[..]], style.color.area(0.7), 1.0),
         Kind::Contours(..) => svg.polyline(&[(x, y), (right, y)], stroke),
     }
 }

@@ -1,4 +1,4 @@
-//! Rendering of SVG to PNG with an embedded font, and writing of whole files.
+//! Rendering of SVG to PNG with an embedded font, and atomic writing of files.
 
 use std::io::{Error, Result};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     pixmap.encode_png().map_err(Error::other)
 }
 
-/// Writes `path.extension`, whole or not at all.
+/// Writes `path.extension` atomically.
 pub fn write(path: &Path, extension: &str, content: &[u8]) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{extension}"));

@@ -1,4 +1,4 @@
-//! The look of the figures: palette, greys, text sizes, spacings and the tints of contour levels.
+//! The style of the figures: palette, greys, text sizes, spacings and the tints of contour levels.
 
 /// Colour of titles and axis labels.
 pub const INK: Color = Color(0x22, 0x22, 0x22);

@@ -73,7 +73,7 @@ impl Display for Num {
 #[derive(Clone, Copy)]
 pub enum Anchor {
     /// The text starts there.
-    Initialisation,
+    Start,
     /// The text has its middle there.
     Middle,
     /// The text ends there.
@@ -119,10 +119,10 @@ impl Svg {
         )
     }
 
-    /// Text whose vertical middle is at `y`, turned a quarter to the left if `upward`.
+    /// Text whose vertical middle is at `y`, rotated a quarter turn to the left if `upward`.
     pub fn text(&mut self, (x, y): (f64, f64), text: &str, size: f64, anchor: Anchor, color: Color, upward: bool) {
         let anchor = match anchor {
-            Anchor::Initialisation => "",
+            Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };

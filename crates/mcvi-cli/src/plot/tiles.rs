@@ -5,14 +5,14 @@ use base64::Engine;
 use std::io::{Error, Result};
 use std::path::Path;
 
-/// The grey between the images, which neither black nor white ones run into.
+/// The grey between the images, distinct from both black and white.
 const GROUND: u8 = 160;
-/// The same as a pixel's value: an image of nothing else cannot be seen.
+/// The same as a pixel value: an image of this grey alone cannot be seen.
 pub const NOTHING: f32 = GROUND as f32 / 255.0;
-/// The largest width and height of a picture.
+/// Maximum width and height of a picture.
 const LARGEST: usize = 1 << 15;
 
-/// How images of one size are laid out: row after row, from the left.
+/// Layout of images of one size: row by row, from the left.
 ///
 /// ```
 /// use mcvi_cli::plot::Tiles;
@@ -32,36 +32,37 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Images of so many rows and columns of pixels. They are drawn twice as large, one pixel apart, about as many
-    /// beside as below each other, unless said otherwise.
+    /// Images with this many rows and columns of pixels. By default they are drawn at twice their size, one pixel
+    /// apart, in a roughly square grid.
     pub fn new(height: usize, width: usize) -> Self {
         Tiles { height, width, columns: None, gap: 1, scale: 2 }
     }
 
-    /// How many images are beside each other.
+    /// The number of images per row.
     pub fn columns(self, columns: usize) -> Self {
         Tiles { columns: Some(columns), ..self }
     }
 
-    /// How many of the images' pixels are between them.
+    /// The gap between images, in image pixels.
     pub fn gap(self, gap: usize) -> Self {
         Tiles { gap, ..self }
     }
 
-    /// How many pixels of the picture a pixel is high and wide.
+    /// The height and width of an image pixel in pixels of the picture.
     pub fn scale(self, scale: usize) -> Self {
         Tiles { scale, ..self }
     }
 
-    /// The picture as a PNG file. Pixels go from 0, black, to 1, white; what is beyond is cut off, and NaN is black.
+    /// The picture as a PNG file. Pixels range from 0 (black) to 1 (white). Values outside are clamped, and NaN is
+    /// black.
     pub fn png(&self, images: &[Vec<f32>]) -> Result<Vec<u8>> {
         let (height, width, picture) = self.picture(images)?;
         encode(height, width, &picture)
     }
 
-    /// The same picture as an SVG document, the PNG within it: for pages, beside figures.
+    /// The same picture as an SVG document that embeds the PNG, for pages with figures.
     pub fn to_svg(&self, images: &[Vec<f32>]) -> Result<String> {
-        // Enlarged by who draws it, so that the page stays small.
+        // Enlarged by the viewer, so that the page stays small.
         let (height, width, picture) = Tiles { scale: 1, ..self.clone() }.picture(images)?;
         let (shown_height, shown_width) = (height * self.scale, width * self.scale);
         let data = base64::engine::general_purpose::STANDARD.encode(encode(height, width, &picture)?);
@@ -109,7 +110,7 @@ impl Tiles {
         Ok((height, width, picture))
     }
 
-    /// Write the picture to `path.png`, which is replaced in one go.
+    /// Write the picture to `path.png` atomically.
     pub fn save(&self, path: impl AsRef<Path>, images: &[Vec<f32>]) -> Result<()> {
         write(path.as_ref(), "png", &self.png(images)?)
     }

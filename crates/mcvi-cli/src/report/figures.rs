@@ -1,21 +1,21 @@
-//! The report's figures. Draws that are not finite are left out, and what is too much for a page is thinned.
+//! The report's figures. Non-finite draws are left out, and large data are thinned.
 
 use super::histogram::{Bins, quantile, sorted};
 use crate::number::fixed;
 use crate::plot::{Figure, Panel};
 use mcvi::diagnostics::RELIABLE_K;
 
-/// The most marginals.
+/// Maximum number of marginals.
 pub const MARGINALS: usize = 12;
-/// The most parameters shown in pairs.
+/// Maximum number of parameters shown in pairs.
 pub const PAIRED: usize = 4;
-/// The most dots in a panel.
+/// Maximum number of dots in a panel.
 const DOTS: usize = 800;
-/// The most points along a line: more than pixels help nobody.
+/// Maximum number of points along a line: more than there are pixels would not help.
 const POINTS: usize = 300;
 
-/// The bound while fitting: points `(iteration, bound, standard error)`. The beginning, often far below, does not hide
-/// the end, which has a panel of its own.
+/// The bound while fitting: points `(iteration, bound, standard error)`. The second half has a panel of its own, since
+/// the beginning is often far below it.
 pub fn bound_trace(trace: &[(f64, f64, f64)]) -> Figure {
     let panel = |title: &str, part: &[(f64, f64, f64)]| {
         let part = thinned(part, POINTS);
@@ -39,7 +39,7 @@ pub fn marginals(parameters: &[(String, Vec<f64>)]) -> Figure {
         let heights = bins.density(draws);
         let draws = sorted(draws);
         let (q05, q95) = (quantile(&draws, 0.05), quantile(&draws, 0.95));
-        // A whole number is in or out as a whole: half a bin would say nothing.
+        // A whole number lies inside or outside as a whole: half a bin would be misleading.
         let (from, to) = if bins.whole { (q05.ceil() - 0.5, q95.floor() + 0.5) } else { (q05, q95) };
         let band: Vec<(f64, f64, f64)> = heights
             .iter()
@@ -70,8 +70,8 @@ pub fn pairs(parameters: &[(String, Vec<f64>)]) -> Figure {
     figure
 }
 
-/// The observed data against data sets drawn from the fitted model, each as long as the observed one: histograms,
-/// with a bar's worth for each number where all are whole.
+/// Histograms of the observed data and of data sets replicated from the fitted model, each of the same size. Integers
+/// get one bar per value.
 pub fn predictive_check(observed: &[f64], replicates: &[Vec<f64>]) -> Figure {
     let pooled: Vec<f64> = observed.iter().chain(replicates.iter().flatten()).copied().collect();
     let bins = Bins::new(&pooled, observed.len());
@@ -88,7 +88,7 @@ pub fn predictive_check(observed: &[f64], replicates: &[Vec<f64>]) -> Figure {
     let panel = panel.band("predictive: median and central 90%", &band).color(0);
     let panel = panel.line("predictive: median and central 90%", &middle).color(0);
     let panel = if bins.whole && bins.count <= 30 {
-        // So few that each can be seen: marks are told from the outline even without colour.
+        // So few that each can be seen: marks distinguish them from the outline even without colour.
         let marks: Vec<(f64, f64)> =
             heights.iter().enumerate().map(|(i, &y)| (bins.edge(i) + bins.width / 2.0, y)).collect();
         panel.line("observed", &marks).color(1).dashed().markers()
@@ -99,8 +99,8 @@ pub fn predictive_check(observed: &[f64], replicates: &[Vec<f64>]) -> Figure {
     Figure::new("").panel(if top > 0.0 { panel.y_range(0.0, 1.06 * top) } else { panel })
 }
 
-/// What the start and each step of the chain contribute to the bound: `(mean, standard error)` of the initial bound,
-/// and of log α for each step. They add up to the bound.
+/// The contributions of the initial distribution and of each step of the chain to the bound: `(mean, standard error)`
+/// of the initial bound, and of log α for each step. They add up to the bound.
 pub fn contributions(initial: (f64, f64), steps: &[(f64, f64)]) -> Figure {
     let mut sum = initial.0;
     let after = steps.iter().enumerate().map(|(i, (mean, _))| {
@@ -117,7 +117,7 @@ pub fn contributions(initial: (f64, f64), steps: &[(f64, f64)]) -> Figure {
     Figure::new("").columns(2).panel(counted(total, 0, steps.len())).panel(counted(own, 1, steps.len()))
 }
 
-/// With an x axis of whole numbers, which automatic ticks of a short axis are not.
+/// Gives the x axis whole-number ticks, which the automatic ticks of a short axis are not.
 pub fn counted(panel: Panel, from: usize, to: usize) -> Panel {
     let names: Vec<(f64, String)> = (from..=to).map(|i| (i as f64, i.to_string())).collect();
     let ticks: Vec<(f64, &str)> = names.iter().map(|(at, name)| (*at, name.as_str())).collect();
@@ -125,8 +125,8 @@ pub fn counted(panel: Panel, from: usize, to: usize) -> Panel {
     panel.x_range(from as f64 - 0.5, to.max(from) as f64 + 0.5)
 }
 
-/// The importance weights: their logarithms against that of their mean, and how much of the total the largest carry.
-/// The title says k, the estimated shape of their tail.
+/// The importance weights: their logarithms relative to that of their mean, and the share of the total that the largest
+/// carry. The title gives k, the estimated shape of their tail.
 pub fn weights(log_weights: &[f64], k: f64) -> Figure {
     let known: Vec<f64> = log_weights.iter().copied().filter(|w| !w.is_nan() && *w < f64::INFINITY).collect();
     let most = known.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -169,7 +169,7 @@ pub fn weights(log_weights: &[f64], k: f64) -> Figure {
     Figure::new(title).columns(2).panel(spread).panel(share.log_x().y_range(0.0, 1.03))
 }
 
-/// At most so many of some items, evenly spaced, the last one among them.
+/// At most this many items, evenly spaced and including the last.
 fn thinned<T: Copy>(items: &[T], most: usize) -> Vec<T> {
     let stride = items.len().div_ceil(most).max(1);
     let mut kept: Vec<T> = items.iter().rev().step_by(stride).copied().collect();

@@ -13,14 +13,14 @@ pub struct Bins {
     pub whole: bool,
 }
 
-/// How far bins reach beyond the quartiles at most, in distances between these: far enough for all of a Gaussian, and a
-/// few wild draws do not squeeze the others into one bin.
+/// Maximum distance of bins beyond the quartiles, in interquartile ranges: enough for all of a Gaussian, while a few
+/// outliers do not squeeze all other draws into one bin.
 const REACH: f64 = 6.0;
 /// Whole numbers up to this range have a bin each.
 const EACH: f64 = 60.0;
 
 impl Bins {
-    /// Bins for values as many as `size` of which make one histogram: Freedman and Diaconis's, within reason.
+    /// Bins for values that make histograms of `size` values each: the rule of Freedman and Diaconis, within limits.
     pub fn new(values: &[f64], size: usize) -> Self {
         let sorted = sorted(values);
         let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else {
@@ -82,7 +82,7 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// A quantile of sorted values, between two neighbours by how near each is; NaN without values.
+/// A quantile of sorted values, interpolated linearly; NaN without values.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share.clamp(0.0, 1.0) * last as f64;

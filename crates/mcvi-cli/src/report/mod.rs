@@ -7,31 +7,31 @@ mod page;
 pub use mcvi::infer::VerdictKind;
 pub use page::render;
 
-/// Everything that the page says, in this order.
+/// The contents of the page, in this order.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Whether to believe it, where that is the question.
+    /// The verdict, if there is one.
     pub verdict: Option<Verdict>,
-    /// What was done, as names and values: the bound, the data, the settings.
+    /// Facts as names and values: the bound, the data, the settings.
     pub facts: Vec<(String, String)>,
-    /// The posterior in numbers.
+    /// Posterior summaries.
     pub parameters: Vec<ParameterRow>,
     /// Figures with their explanations.
     pub sections: Vec<Section>,
-    /// How the page came about.
+    /// How the page was made.
     pub footer: String,
 }
 
-/// What a fit is good for, why, and what to do.
+/// The verdict on a fit, its reasons, and what to do.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The verdict in a word.
     pub kind: VerdictKind,
     /// The verdict in a sentence.
     pub headline: String,
-    /// What speaks for it, a sentence each.
+    /// The reasons, a sentence each.
     pub reasons: Vec<String>,
     /// What to try next, a sentence each.
     pub next: Vec<String>,
@@ -46,11 +46,11 @@ pub struct ParameterRow {
     pub mean: f64,
     /// The standard deviation.
     pub sd: f64,
-    /// The quantile of 5%.
+    /// The 5% quantile.
     pub q05: f64,
     /// The median.
     pub q50: f64,
-    /// The quantile of 95%.
+    /// The 95% quantile.
     pub q95: f64,
 }
 
@@ -61,17 +61,17 @@ pub struct Section {
     pub title: String,
     /// What the figure shows and how to read it; an empty line starts a new paragraph.
     pub text: String,
-    /// An SVG document of our own making, as [`crate::plot::Figure::to_svg`] gives.
+    /// An SVG document, as [`crate::plot::Figure::to_svg`] makes it.
     pub figure: Option<String>,
-    /// Numbers below it.
+    /// A table below the figure.
     pub table: Option<Table>,
 }
 
-/// Rows of text and numbers, the first of each row its name.
+/// Rows of text and numbers. The first cell of each row is its name.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What the columns are.
+    /// The column headings.
     pub columns: Vec<String>,
-    /// As many cells in each row.
+    /// Rows of as many cells.
     pub rows: Vec<Vec<String>>,
 }

@@ -108,7 +108,7 @@ impl Html {
         let table = (!page.parameters.is_empty()).then(|| ("parameters".to_owned(), "Parameters"));
         let sections = page.sections.iter().enumerate().map(|(i, s)| (format!("section-{}", i + 1), s.title.as_str()));
         let entries: Vec<(String, &str)> = table.into_iter().chain(sections).collect();
-        // A short page needs no way around it.
+        // A short page needs no table of contents.
         if entries.len() > 2 {
             self.put(format_args!("<nav aria-label=\"On this page\">\n<ul>\n"));
             for (id, title) in entries {
@@ -219,7 +219,7 @@ fn attribute<'a>(svg: &'a str, name: &str) -> Option<&'a str> {
     value.split('"').next()
 }
 
-/// A number with three digits of its spread, and a minus sign that looks like one.
+/// A number with three digits of its spread, and a true minus sign.
 fn number(x: f64, spread: f64) -> String {
     if !x.is_finite() {
         return x.to_string().replace('-', "−");

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// Begins and, without the zeros, ends a file.
+/// Starts a file, and without the zeros ends it.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
-/// Begins a message.
+/// Starts a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// `MetadataVersion.V5`.
 const VERSION: i16 = 4;
@@ -22,7 +22,7 @@ const RECORD_BATCH: u8 = 3;
 /// `Type.FloatingPoint` and `Precision.DOUBLE`.
 const FLOATING_POINT: u8 = 3;
 const DOUBLE: i16 = 2;
-/// What the format recommends columns to be aligned to.
+/// The alignment of columns that the format recommends.
 const ALIGN: usize = 64;
 
 /// Write a table as one batch of uncompressed columns without missing values: NaN is a number here.
@@ -65,8 +65,8 @@ fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {
     out.write_all(&MAGIC[..6])
 }
 
-/// A message's metadata with the prefix that says how long it is, padded so that what follows is aligned in the file,
-/// where so many bytes stand `before` it.
+/// A message's metadata, prefixed by its length and padded so that what follows is aligned in the file; `before` is the
+/// number of bytes already in the file.
 fn message(kind: u8, header: Object, body: usize, before: usize) -> Vec<u8> {
     let metadata = encode(Object::Table(vec![
         Field::I16(VERSION),
@@ -101,7 +101,7 @@ fn record_batch(columns: usize, rows: usize, padded: usize) -> Object {
     let node = [rows as i64, 0]; // none missing
     let buffers = |i: usize| {
         let at = (i * padded) as i64;
-        // Where nothing is missing the bits that say what is may be left out.
+        // The validity bitmap may be omitted if nothing is missing.
         [at, 0, at, 8 * rows as i64]
     };
     Object::Table(vec![

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::io::{Result, Write};
 use std::path::Path;
 
-/// Write a table, whole or not at all: a line of names, then a line for each row. Values that are not finite are `NaN`, `inf` and `-inf`,
+/// Write a table atomically: a line of names, then a line for each row. Non-finite values are `NaN`, `inf` and `-inf`,
 /// which pandas, polars and R all read.
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
     mcvi::atomic_write_with(path, |out| write_to(out, columns))
 }
 
-/// Write a table to any place.
+/// Write a table to any writer.
 pub fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {
     let rows = rows(columns)?;
     let between = |i: usize| if i == 0 { "" } else { "," };
@@ -30,7 +30,7 @@ pub fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// A name, in quotes if it could be taken for several fields, for none, or for one without its outer spaces.
+/// A name, in quotes if it could be read as several fields, as none, or as one without its outer spaces.
 fn field(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.contains([',', '"', '\n', '\r']) || name.trim() != name {
         Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
@@ -74,6 +74,9 @@ mod tests {
     fn ragged_tables_are_refused() {
         let columns = [("a".to_owned(), vec![1.0]), ("b".to_owned(), vec![])];
         let error = write_to(&mut Vec::new(), &columns).expect_err("ragged");
-        assert_eq!(error.to_string(), "column b has 0 values, but column a has 1: a table needs as many of each");
+        assert_eq!(
+            error.to_string(),
+            "column b has 0 values, but column a has 1: all columns of a table must have the same length"
+        );
     }
 }

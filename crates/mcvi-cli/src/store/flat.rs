@@ -1,10 +1,10 @@
-//! A writer of FlatBuffers, the encoding of Arrow's metadata: just the tables, strings and vectors that need writing.
+//! A minimal FlatBuffers writer, for Arrow's metadata: just the tables, strings and vectors that are needed.
 //!
 //! Offsets point forward, so whatever a table refers to follows it, and the offset is filled in once that is placed.
 
 /// A field of a table, in the order of its schema.
 pub enum Field {
-    /// Not there: readers take the default.
+    /// Absent: readers use the default.
     Absent,
     /// A byte, a bool, or the tag of a union.
     U8(u8),
@@ -12,7 +12,7 @@ pub enum Field {
     I16(i16),
     /// A 64-bit integer.
     I64(i64),
-    /// Something that stands elsewhere.
+    /// An object placed elsewhere.
     Offset(Object),
 }
 
@@ -24,7 +24,7 @@ pub enum Object {
     Text(String),
     /// A vector of offsets.
     Objects(Vec<Object>),
-    /// A vector of structs that consist of so many 64-bit words.
+    /// A vector of structs of this many 64-bit words each.
     Structs(usize, Vec<i64>),
 }
 
@@ -41,7 +41,7 @@ fn point(out: &mut Vec<u8>, from: usize, object: Object) {
     set_u32(out, from, at - from);
 }
 
-/// Append an object and say where it is.
+/// Append an object and return its position.
 fn place(out: &mut Vec<u8>, object: Object) -> usize {
     match object {
         Object::Table(fields) => place_table(out, fields),
@@ -74,7 +74,7 @@ fn place(out: &mut Vec<u8>, object: Object) -> usize {
 }
 
 fn place_table(out: &mut Vec<u8>, fields: Vec<Field>) -> usize {
-    // The first four bytes of a table say how far before it its list of places begins.
+    // The first four bytes of a table are the distance back to its vtable.
     let mut size = 4_usize;
     let places: Vec<usize> = fields
         .iter()
@@ -119,14 +119,14 @@ impl Field {
     }
 }
 
-/// Pad until what follows `skip` bytes further on is aligned; the place is where those bytes begin.
+/// Pad until the position `skip` bytes further on is aligned. Returns the position where those bytes start.
 fn start(out: &mut Vec<u8>, skip: usize, align: usize) -> usize {
     let at = (out.len() + skip).next_multiple_of(align) - skip;
     out.resize(at, 0);
     at
 }
 
-// Sizes are those of metadata, which nobody makes four gigabytes long: FlatBuffers have no other limit.
+// Metadata are never four gigabytes long, which is the only limit of FlatBuffers.
 fn push_u32(out: &mut Vec<u8>, value: usize) {
     out.extend((value as u32).to_le_bytes());
 }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_table_is_laid_out_as_specified() {
         let bytes = encode(Object::Table(vec![Field::U8(7), Field::Absent, Field::Offset(Object::Text("ab".into()))]));
-        // The root is at 16: the six places' list before it starts at 6, aligned so that the table is.
+        // The root is at 16; its vtable starts at 6, so that the table is aligned.
         assert_eq!(bytes[..4], [16, 0, 0, 0]);
         assert_eq!(bytes[6..16], [10, 0, 12, 0, 4, 0, 0, 0, 8, 0]);
         assert_eq!(bytes[16..28], [10, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0]);

@@ -1,7 +1,8 @@
-//! Folders of results: a new one that is whole or not there ([`Staging`]: results gather under a hidden name and take the
-//! final one at the end), or one that may hold others already and gets files that are each whole ([`Folder`]).
+//! Folders of results. [`Staging`] is a new folder that appears complete or not at all: results are written under a
+//! hidden name, and the folder is renamed at the end. [`Folder`] may already hold other files, and each new one is
+//! written atomically.
 //!
-//! What has its final name is on the disk, also after a power cut.
+//! Whatever has its final name is on disk, even after a power cut.
 
 use crate::plot::Figure;
 use anyhow::{Context, Result, bail};
@@ -13,19 +14,19 @@ use std::path::{Path, PathBuf};
 /// What to do about a folder that cannot be used.
 const REMEDY: &str = "choose another --out, or remove it";
 
-/// A hidden folder beside the one it will become; gone when dropped before that.
+/// A hidden folder beside its final name; removed if dropped before it is committed.
 ///
-/// A process that is killed leaves the hidden folder behind, never a part under the final name.
+/// A process that is killed leaves the hidden folder behind, but never an incomplete folder under the final name.
 #[derive(Debug)]
 pub struct Staging {
     target: PathBuf,
     folder: PathBuf,
-    /// Whether to leave the hidden folder alone: it has its final name, or holds results that could not get it.
+    /// Whether to keep the hidden folder: it has its final name, or holds results that could not be renamed.
     keep: bool,
 }
 
 impl Staging {
-    /// Initialisation a folder that will be `target`, which must not be there yet, or be empty. Folders above it are made.
+    /// Create the hidden folder for `target`, which must not exist or be empty. Parent folders are created.
     pub fn new(target: &Path) -> Result<Self> {
         let target = usable(target)?;
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
@@ -41,7 +42,7 @@ impl Staging {
             let folder = parent.join(hidden);
             match fs::create_dir(&folder) {
                 Ok(()) => return Ok(Self { target, folder, keep: false }),
-                // Another run of this process, or one killed long ago under the same number.
+                // Another run of this process, or one that was killed long ago under the same process id.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e).with_context(cannot),
             }
@@ -49,23 +50,23 @@ impl Staging {
         bail!("{} is full of folders of runs that were killed; remove those named .*.mcvi-*", parent.display())
     }
 
-    /// Where to write for now.
+    /// The hidden folder.
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// What the folder will be called.
+    /// The final folder.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Give the folder its final name. Where that fails the results stay under the hidden one, which the error names:
-    /// hours of work may be in it.
+    /// Give the folder its final name. If that fails, the results stay under the hidden name, which the error contains:
+    /// they may be hours of work.
     pub fn commit(mut self) -> Result<PathBuf> {
         self.keep = true;
         sync(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
         let renamed = fs::rename(&self.folder, &self.target).or_else(|error| {
-            // Not every system replaces an empty folder; a full one is never removed.
+            // Not every system replaces an empty folder; a non-empty one is never removed.
             match fs::remove_dir(&self.target) {
                 Ok(()) => fs::rename(&self.folder, &self.target),
                 Err(_) => Err(error),
@@ -74,7 +75,7 @@ impl Staging {
         let (folder, target) = (self.folder.display(), self.target.display());
         renamed
             .with_context(|| format!("cannot rename {folder} to {target}; the results are whole, but stay there"))?;
-        // The results are there; that their name is not on the disk yet is no reason to call them lost.
+        // The results are there. That their name could not be synced to disk does not make them lost.
         let _ = mcvi::sync_folder(self.target.parent().unwrap_or(Path::new("")));
         Ok(self.target.clone())
     }
@@ -83,13 +84,13 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.keep {
-            // Whatever made the run end early is what to report.
+            // The error to report is the one that ended the run.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// See to it that everything in a folder is on the disk.
+/// Sync everything in a folder to disk.
 fn sync(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -103,14 +104,14 @@ fn sync(folder: &Path) -> std::io::Result<()> {
     mcvi::sync_folder(folder)
 }
 
-/// A folder for files that are each whole.
+/// A folder in which each file is written atomically.
 pub struct Folder {
     path: PathBuf,
     written: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// Made if it is not there, and found writable before any work is done.
+    /// Created if missing, and checked to be writable before any work is done.
     pub fn new(path: PathBuf) -> Result<Self> {
         let cannot = || format!("cannot write to the folder {}; choose another with --out", path.display());
         fs::create_dir_all(&path).with_context(cannot)?;
@@ -119,7 +120,7 @@ impl Folder {
         Ok(Folder { path, written: vec![] })
     }
 
-    /// What has been written.
+    /// The files written so far.
     pub fn written(self) -> Vec<PathBuf> {
         self.written
     }
@@ -132,7 +133,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Save an object as text.
+    /// Save a JSON object.
     pub fn json(&mut self, name: &str, value: &Value) -> Result<()> {
         let path = self.path.join(name);
         mcvi::atomic_write(&path, format!("{value:#}\n").as_bytes())
@@ -142,7 +143,7 @@ impl Folder {
     }
 }
 
-/// The target, links in it followed if it is there; an error unless it is absent or an empty folder.
+/// The target, with links resolved if it exists. An error unless it is absent or an empty folder.
 fn usable(target: &Path) -> Result<PathBuf> {
     let shown = target.display();
     let target = match target.canonicalize() {
@@ -154,13 +155,13 @@ fn usable(target: &Path) -> Result<PathBuf> {
         Err(e) => return Err(e).with_context(|| format!("cannot use the folder {shown}; choose another --out")),
     };
     if !target.is_dir() {
-        bail!("{shown} is there and not a folder; {REMEDY}");
+        bail!("{shown} exists and is not a folder; {REMEDY}");
     }
     let mut entries = fs::read_dir(&target).with_context(|| format!("cannot read the folder {shown}; {REMEDY}"))?;
     if entries.next().is_some() {
-        bail!("the folder {shown} is there and not empty; {REMEDY}");
+        bail!("the folder {shown} exists and is not empty; {REMEDY}");
     }
-    // Replaced under the shell that stands in it, the shell would be nowhere.
+    // Replacing the current folder would leave the shell in a folder that no longer exists.
     if std::env::current_dir().and_then(|here| here.canonicalize()).is_ok_and(|here| here == target) {
         bail!("{shown} is the current folder; choose another --out, such as one in it");
     }
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(names(&target), ["a"]);
         let error = Staging::new(&target).expect_err("not empty").to_string();
         let says =
-            format!("the folder {} is there and not empty; choose another --out, or remove it", target.display());
+            format!("the folder {} exists and is not empty; choose another --out, or remove it", target.display());
         assert_eq!(error, says);
         assert_eq!(names(base.path()), ["out"]);
     }
@@ -248,12 +249,14 @@ mod tests {
         let base = tempfile::tempdir().expect("a folder");
         let file = base.path().join("file");
         fs::write(&file, "a").expect("written");
-        let said = |target: &Path| format!("{:#}", Staging::new(target).expect_err("impossible"));
-        assert!(said(&file).contains("is there and not a folder; choose another --out, or remove it"));
-        assert!(said(&file.join("sub")).contains("choose another --out"), "{}", said(&file.join("sub")));
-        assert!(said(Path::new("/")).contains("choose another --out"));
+        let message = |target: &Path| format!("{:#}", Staging::new(target).expect_err("impossible"));
+        assert!(message(&file).contains("exists and is not a folder; choose another --out, or remove it"));
+        assert!(message(&file.join("sub")).contains("choose another --out"), "{}", message(&file.join("sub")));
+        assert!(message(Path::new("/")).contains("choose another --out"));
         // Nothing can be made here, not even by root.
         #[cfg(target_os = "linux")]
-        assert!(said(Path::new("/proc/mcvi/out")).starts_with("cannot write to the folder /proc/mcvi; choose another"));
+        assert!(
+            message(Path::new("/proc/mcvi/out")).starts_with("cannot write to the folder /proc/mcvi; choose another")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a fit leaves in its output folder, apart from figures and the report: tables for any program, draws for ArviZ.
+//! The files a fit writes besides figures and the report: tables for any program, draws for ArviZ.
 //!
 //! Everything is written into a [`folder::Staging`] folder, which takes its final name once it is complete.
 
@@ -19,7 +19,7 @@ fn rows(columns: &[Column]) -> std::io::Result<usize> {
     match columns.iter().find(|(_, other)| other.len() != values.len()) {
         None => Ok(values.len()),
         Some((name, other)) => Err(invalid(format!(
-            "column {name} has {} values, but column {first} has {}: a table needs as many of each",
+            "column {name} has {} values, but column {first} has {}: all columns of a table must have the same length",
             other.len(),
             values.len()
         ))),

@@ -12,17 +12,17 @@ use std::fs;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// The largest chunk in bytes, where slices along one dimension allow: what a reader is glad to read in one go.
+/// Maximum chunk size in bytes, if slices along one dimension allow: small enough to read at once.
 const CHUNK: usize = 1 << 26;
 
 /// One kind of result, such as `posterior`.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// What ArviZ calls it: `posterior`, `log_likelihood`, `observed_data`, and so on.
+    /// ArviZ's name for it: `posterior`, `log_likelihood`, `observed_data`, and so on.
     pub name: String,
-    /// Remarks about the whole group, such as `inference_library`.
+    /// Attributes of the group, such as `inference_library`.
     pub attributes: Map<String, Value>,
-    /// Its arrays. Coordinates need not be among them: each dimension without any counts from zero.
+    /// Its arrays. Coordinates may be omitted: a dimension without any counts from zero.
     pub variables: Vec<Variable>,
 }
 
@@ -33,7 +33,7 @@ pub struct Variable {
     pub name: String,
     /// Names and lengths of the dimensions, the last of which varies fastest; none for a single number.
     pub dims: Vec<(String, usize)>,
-    /// The values, as many as the dimensions' lengths multiply to.
+    /// The values; their number is the product of the dimensions' lengths.
     pub values: Values,
 }
 
@@ -73,7 +73,7 @@ impl Values {
         }
     }
 
-    /// Write the values from one place to another, then zeros up to the length of a chunk.
+    /// Write a range of values, padded with zeros to the length of a chunk.
     fn write(&self, out: &mut impl Write, from: usize, to: usize, chunk: usize) -> Result<()> {
         match self {
             Self::F64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
@@ -89,7 +89,7 @@ impl Values {
     }
 }
 
-/// Write a store, a folder, with these groups. What is wrong with them is found before anything is written.
+/// Write a store, which is a folder, with these groups. They are checked before anything is written.
 pub fn write(path: &Path, groups: &[Group]) -> Result<()> {
     write_chunked(path, groups, CHUNK)
 }
@@ -110,12 +110,12 @@ fn write_chunked(path: &Path, groups: &[Group], chunk: usize) -> Result<()> {
             store.array(&group.name, variable, chunk)?;
         }
     }
-    // Last, so that a reader finds all that it lists.
+    // Last, so that a reader finds everything it lists.
     let all = json!({ "metadata": store.metadata, "zarr_consolidated_format": 1 });
     fs::write(path.join(".zmetadata"), format!("{all:#}\n"))
 }
 
-/// The coordinates of those of a group's dimensions that have none yet; an error if the group does not fit together.
+/// Coordinates for those of a group's dimensions that have none yet; an error if the group is inconsistent.
 fn coordinates(group: &Group) -> Result<Vec<Variable>> {
     let names = || group.variables.iter().map(|variable| variable.name.as_str());
     let place = format!("group {}", group.name);
@@ -145,7 +145,7 @@ fn coordinates(group: &Group) -> Result<Vec<Variable>> {
     Ok(missing.map(count).collect())
 }
 
-/// See that names can be folders and that none comes twice.
+/// Check that names are valid and unique.
 fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>, place: &str) -> Result<()> {
     let mut seen = BTreeSet::new();
     for name in names {
@@ -162,7 +162,7 @@ fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>, place: &str) -
 /// A store being written.
 struct Store<'a> {
     path: &'a Path,
-    /// Every document by its place, to be read in one go by who opens the store.
+    /// Every document by its path, for readers that want all of them at once.
     metadata: Map<String, Value>,
 }
 
@@ -186,7 +186,7 @@ impl Store<'_> {
             "dtype": values.data_type(),
             "order": "C",
             "compressor": null,
-            // xarray would take values equal to it as missing.
+            // xarray would treat values equal to it as missing.
             "fill_value": null,
             "filters": null,
         });
@@ -218,7 +218,7 @@ impl Slices {
         if let Some(cut) = cut {
             let row: usize = chunks[cut + 1..].iter().product();
             let rows = (bytes / 8 / row).clamp(1, chunks[cut]);
-            // As even as can be, or the last would be filled up for nothing.
+            // As even as possible, to minimise the padding of the last chunk.
             chunks[cut] = chunks[cut].div_ceil(chunks[cut].div_ceil(rows));
         }
         let length = chunks.iter().product();

@@ -15,7 +15,7 @@ pub struct Options {
     /// Folders of runs; each line is named after its folder.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The figure's file without its ending: written as .svg and .png.
+    /// The figure's file name without its extension: written as .svg and .png.
     #[arg(long, value_name = "FILE", default_value = "curves")]
     out: PathBuf,
 }
@@ -23,7 +23,7 @@ pub struct Options {
 /// Share of the worst epochs left out.
 const LEFT_OUT: f64 = 0.15;
 
-/// Draw and write.
+/// Draw the figure and write it.
 pub fn run(options: &Options) -> Result<()> {
     let mut runs = vec![];
     for path in &options.runs {
@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> Result<()> {
         let (epochs, joined) = (folder.epochs()?, folder.settings()?.join == Some(true));
         let name = path.canonicalize().ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| path.display().to_string());
-        // Validation images that are learned from validate nothing; it is said.
+        // Validation images that were trained on validate nothing, so the label says so.
         runs.push((if joined { format!("{name}, joined") } else { name }, epochs));
     }
     let valid = panel("Validation images, averaged weights", &runs, |e| e.valid_bound)?;
@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<()> {
     print(&format!("Written: {0}.svg, {0}.png", options.out.display()))
 }
 
-/// The range of bounds to show, without a share of the worst: the first epochs, and epochs that a single draw has spoilt,
+/// The range of bounds to show, without a share of the worst: the first epochs, and epochs spoilt by a single draw,
 /// would hide all others.
 pub fn range(bounds: impl Iterator<Item = f64>, left_out: f64) -> Option<(f64, f64)> {
     let mut shown: Vec<f64> = bounds.filter(|b| b.is_finite()).collect();
@@ -56,7 +56,7 @@ fn panel(title: &str, runs: &[(String, Vec<EpochReport>)], bound: fn(&EpochRepor
     let Some((low, high)) = range(runs.iter().flat_map(|r| r.1.iter().map(bound)), LEFT_OUT) else {
         return Err(Mistake("no run has finished an epoch yet".to_owned()).into());
     };
-    let mut panel = Panel::new(title).x_label("epoch").y_label("nats an image").y_range(low, high);
+    let mut panel = Panel::new(title).x_label("epoch").y_label("nats per image").y_range(low, high);
     for (name, epochs) in runs {
         let points = epochs.iter().map(|e| (e.epoch as f64, bound(e)));
         let points: Vec<(f64, f64)> = points.filter(|p| p.1.is_finite() && p.1 >= low).collect();

@@ -26,25 +26,25 @@ pub struct Options {
     /// Which images: train, valid or test.
     #[arg(long, value_name = "SPLIT", default_value_t = Split::Test)]
     split: Split,
-    /// Importance samples of each image.
+    /// Importance samples per image.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     samples: u32,
-    /// Use only so many images, drawn by the seed. [default: all]
+    /// Evaluate only this many images, chosen at random by the seed. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     images: Option<u32>,
-    /// Check log p(x) of so many images by annealed importance sampling with accept/reject HMC.
+    /// Also estimate log p(x) of this many images by annealed importance sampling with accept/reject HMC, as a check.
     #[arg(long, value_name = "N", default_value_t = 0)]
     annealed: u32,
-    /// Temperatures of the annealing.
+    /// Number of temperatures for annealing.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     temperatures: u32,
-    /// Chains of the annealing for each image.
+    /// Annealing chains per image.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=512))]
     chains: u32,
-    /// Where the images are. [default: where they were in training]
+    /// Folder of the images. [default: as in training]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The seed of all draws.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -54,17 +54,18 @@ pub struct Options {
     json: bool,
 }
 
-/// The images of a split as a run sees them: of the size its model was made for, grey ones binarized as in training.
+/// The images of a split as the run uses them: of the size its model was made for, grey ones binarized as in training.
 pub fn images(folder: &RunFolder, model: &Deep, data: Option<&Path>, split: Split) -> Result<Images> {
     let mut settings = folder.settings()?;
     settings.data = data.map(Path::to_owned).or(settings.data);
-    let meant = settings.meant(model.architecture.image)?;
-    let [images] = Dataset::open(&meant.data)?.read([split], meant.binarization.library(), meant.training.seed)?;
+    let resolved = settings.resolve(model.architecture.image)?;
+    let [images] =
+        Dataset::open(&resolved.data)?.read([split], resolved.binarization.library(), resolved.training.seed)?;
     if [images.height(), images.width()] != model.architecture.image {
         let [h, w] = model.architecture.image;
         let why = format!(
             "{} has images of {} by {}, the model is for {h} by {w}",
-            meant.data.display(),
+            resolved.data.display(),
             images.height(),
             images.width()
         );
@@ -73,26 +74,26 @@ pub fn images(folder: &RunFolder, model: &Deep, data: Option<&Path>, split: Spli
     Ok(images)
 }
 
-/// What to evaluate and how.
+/// What to evaluate, and how.
 pub struct Evaluate {
     /// The folder of the run.
     pub run: PathBuf,
     pub split: Split,
     pub samples: usize,
-    /// How many images; all where none is said.
+    /// Number of images; none for all.
     pub images: Option<usize>,
-    /// How many of them to check by annealing, over how many temperatures and chains.
+    /// How many of them to check by annealing, and with how many temperatures and chains.
     pub annealed: usize,
     pub temperatures: usize,
     pub chains: usize,
-    /// Where the images are now.
+    /// The folder of the images, if it has changed.
     pub data: Option<PathBuf>,
     pub seed: u64,
     pub hardware: Hardware,
 }
 
 impl Evaluate {
-    /// A thousand samples of every image of a split.
+    /// A thousand samples for every image of a split.
     pub fn of(run: &Path, split: Split) -> Self {
         let run = run.to_owned();
         Evaluate {
@@ -110,46 +111,46 @@ impl Evaluate {
     }
 }
 
-/// Evaluate, and keep the result in the run's folder unless the observer breaks it off. The observer is told what is
-/// being done, how many images are, and of how many.
-pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
-    let begun = Instant::now();
-    let folder = RunFolder::open(&asked.run)?;
+/// Evaluate, and save the result in the run's folder unless the observer stops early. The observer gets the name of the
+/// stage, the number of images done, and their total number.
+pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
+    let started = Instant::now();
+    let folder = RunFolder::open(&request.run)?;
     let model = folder.model()?;
-    let images = images(&folder, &model, asked.data.as_deref(), asked.split)?;
-    // Files may be sorted by class: some images are a sample of all, never the first.
-    let mut which = order(asked.seed, 0, images.len());
-    which.truncate(asked.images.unwrap_or(images.len()));
-    // log p(x) is of one x: grey images are drawn once, the same for both estimates.
-    let images = if images.is_binary() { images } else { images.binarized(asked.seed, asked.split) };
-    let mut evaluator = Evaluator::new(&model, &images.array()?, false, asked.seed, asked.hardware)?;
+    let images = images(&folder, &model, request.data.as_deref(), request.split)?;
+    // Files may be sorted by class, so a subset is drawn at random.
+    let mut which = order(request.seed, 0, images.len());
+    which.truncate(request.images.unwrap_or(images.len()));
+    // log p(x) refers to one x: grey images are binarized once, identically for both estimates.
+    let images = if images.is_binary() { images } else { images.binarized(request.seed, request.split) };
+    let mut evaluator = Evaluator::new(&model, &images.array()?, false, request.seed, request.hardware)?;
     let evidence =
-        evaluator.evidence(&which, asked.samples, |done| observe("importance sampling", done, which.len()))?;
+        evaluator.evidence(&which, request.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
     let interrupted = evidence.log_p.len() < which.len();
-    let learned_from = match asked.split {
+    let learned_from = match request.split {
         Split::Train => true,
         Split::Valid => folder.settings()?.join == Some(true),
         Split::Test => false,
     };
     let mut result = json!({
-        "split": asked.split.to_string(),
+        "split": request.split.to_string(),
         "images": evidence.log_p.len(),
-        "samples": asked.samples,
+        "samples": request.samples,
         "bound": {"value": number(bound.value), "se": number(bound.se)},
         "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
         "gap": number(log_p.value - bound.value),
-        "seed": asked.seed,
+        "seed": request.seed,
         "learned_from": learned_from,
         "interrupted": interrupted,
     });
-    if asked.annealed > 0 && !interrupted {
-        let some: Vec<i32> = which.iter().copied().take(asked.annealed).collect();
-        let (temperatures, chains, seed) = (asked.temperatures, asked.chains, asked.seed);
+    if request.annealed > 0 && !interrupted {
+        let some: Vec<i32> = which.iter().copied().take(request.annealed).collect();
+        let (temperatures, chains, seed) = (request.temperatures, request.chains, request.seed);
         let settings =
-            AnnealSettings { temperatures, chains, seed, hardware: asked.hardware, ..AnnealSettings::default() };
+            AnnealSettings { temperatures, chains, seed, hardware: request.hardware, ..AnnealSettings::default() };
         let by = annealed_evidence(&model, &images.batch(&some)?, settings, |done| {
-            // Annealing is not broken off: a Ctrl-C more ends everything.
+            // Annealing cannot be stopped early: a second Ctrl-C ends the process.
             let _ = observe("annealing", done, some.len());
         })?;
         let differences: Vec<f64> = by.log_p.iter().zip(&evidence.log_p).map(|(a, b)| a - b).collect();
@@ -164,19 +165,19 @@ pub fn evaluate(asked: &Evaluate, observe: impl Fn(&str, usize, usize) -> Contro
             "step": by.step,
         });
     }
-    result["seconds"] = json!(begun.elapsed().as_secs_f64());
-    // A run in training may have a better model by now; what was found out holds for the one it was found out about.
+    result["seconds"] = json!(started.elapsed().as_secs_f64());
+    // A run in training may have a better model by now. The result belongs to the model that was evaluated.
     let stale = folder.model()?.to_bytes()? != model.to_bytes()?;
     result["stale"] = json!(stale);
     if !interrupted && !stale {
-        folder.save(&Evaluation::file(asked.split), format!("{result:#}\n").as_bytes())?;
+        folder.save(&Evaluation::file(request.split), format!("{result:#}\n").as_bytes())?;
     }
     Ok(result)
 }
 
-/// Evaluate and print.
+/// Evaluate and print the result.
 pub fn run(options: &Options) -> Result<()> {
-    let asked = Evaluate {
+    let request = Evaluate {
         samples: options.samples as usize,
         images: options.images.map(|n| n as usize),
         annealed: options.annealed as usize,
@@ -188,7 +189,7 @@ pub fn run(options: &Options) -> Result<()> {
         ..Evaluate::of(&options.run, options.split)
     };
     let (interrupts, bar) = (Interrupts::new(None), bar());
-    let result = evaluate(&asked, |what, done, of| {
+    let result = evaluate(&request, |what, done, of| {
         bar.set_prefix(what.to_owned());
         bar.set_length(of as u64);
         bar.set_position(done as u64);
@@ -217,10 +218,10 @@ fn text(result: &Value) -> String {
         (Some(x), Some(se)) => format!("{} ± {}", fixed(x, 3), fixed(se, 3)),
     };
     let mut text = format!(
-        "{} images of the {} set{}, {} importance samples each, nats an image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
+        "{} images of the {} set{}, {} importance samples each, nats per image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
         result["images"],
         result["split"].as_str().unwrap_or(""),
-        if result["learned_from"] == true { " (which the model has learned from)" } else { "" },
+        if result["learned_from"] == true { "  (which the model was trained on)" } else { "" },
         result["samples"],
         shown(&result["bound"]),
         shown(&result["log_p"]),
@@ -239,10 +240,10 @@ fn text(result: &Value) -> String {
         );
     }
     if result["interrupted"] == true {
-        text += "\n\nStopped early: only the images done so far count, and nothing was kept.";
+        text += "\n\nStopped early: these results cover only the images done so far, and were not saved.";
     }
     if result["stale"] == true {
-        text += "\n\nThe run has a better model by now: this was not kept.";
+        text += "\n\nThe run has a better model by now: these results were not saved.";
     }
     text
 }

@@ -1,4 +1,4 @@
-//! The folder of a run: settings, metrics, checkpoints and the best model, each file whole at any moment.
+//! The folder of a run: settings, metrics, checkpoints and the best model, each file written atomically.
 
 use super::results::Evaluation;
 use super::settings::Config;
@@ -16,21 +16,21 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 const PREVIOUS: &str = "checkpoint.previous.safetensors";
 const MODEL: &str = "model.safetensors";
 
-/// A folder that holds one training run.
+/// The folder of a training run.
 pub struct RunFolder {
     path: PathBuf,
 }
 
 impl RunFolder {
-    /// A new run. The folder must not be there yet, or be empty.
+    /// A new run. The folder must not exist, or be empty.
     pub fn create(path: &Path, settings: &Config) -> Result<Self> {
         let shown = path.display();
-        // A run that was killed before it had settings may have left a file it was writing.
+        // A run that was killed before it had settings may have left a temporary file.
         let unfinished = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".tmp");
         let occupied =
             std::fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !unfinished(entry.file_name())));
         if occupied || path.is_file() {
-            let why = format!("{shown} is there already; go on with --resume, choose another --out, or remove it");
+            let why = format!("{shown} already exists; resume it with --resume, choose another --out, or remove it");
             return Err(Mistake(why).into());
         }
         std::fs::create_dir_all(path)
@@ -40,11 +40,11 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// The folder of a run that was begun.
+    /// The folder of an existing run.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.join(SETTINGS).is_file() {
             let why = format!(
-                "{} is not the folder of a run: it has no {SETTINGS}; give what `mcvi vae train --out` was given",
+                "{} is not the folder of a run: it has no {SETTINGS}; give the folder that was passed to `mcvi vae train --out`",
                 path.display()
             );
             return Err(Mistake(why).into());
@@ -60,12 +60,12 @@ impl RunFolder {
         Config::read(&self.path.join(SETTINGS))
     }
 
-    /// Settings that training goes on with.
+    /// Replace the settings.
     pub fn set_settings(&self, settings: &Config) -> Result<()> {
         self.save(SETTINGS, settings.write()?.as_bytes())
     }
 
-    /// The last checkpoint that can be read, and what is to be said about it. None where there is none yet.
+    /// The last readable checkpoint, with a notice if it is not the latest. None if there is none yet.
     pub fn checkpoint(&self) -> Result<(Option<TrainingCheckpoint>, Option<String>)> {
         let read = |name: &str| -> Option<Result<TrainingCheckpoint>> {
             let path = self.path.join(name);
@@ -79,24 +79,27 @@ impl RunFolder {
         match (read(CHECKPOINT), read(PREVIOUS)) {
             (Some(Ok(last)), _) => Ok((Some(last), None)),
             (Some(Err(error)), Some(Ok(before))) if is_damaged(&error) => {
-                // Or the next checkpoint would put the damaged one in the place of the good one.
+                // Otherwise the next checkpoint would replace the good one by the damaged one.
                 let _ = std::fs::remove_file(self.path.join(CHECKPOINT));
                 let epochs = before.progress.epochs.len();
-                Ok((Some(before), Some(format!("{error:#}; going on from the one before it, after epoch {epochs}"))))
+                Ok((
+                    Some(before),
+                    Some(format!("{error:#}; resuming from the previous checkpoint, after epoch {epochs}")),
+                ))
             }
-            // Killed between putting one away and writing the next.
+            // Killed between renaming one checkpoint and writing the next.
             (None, Some(Ok(before))) => Ok((Some(before), None)),
-            // What cannot be read for another reason, such as a permission or a newer version, is left alone.
+            // A file that cannot be read for another reason, such as permissions or a newer version, is left alone.
             (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error.context("the checkpoint cannot be read")),
             (None, None) => Ok((None, None)),
         }
     }
 
-    /// Keep a checkpoint, and the one before it.
+    /// Save a checkpoint, and keep the previous one.
     pub fn keep(&self, checkpoint: &TrainingCheckpoint) -> Result<()> {
         let (last, before) = (self.path.join(CHECKPOINT), self.path.join(PREVIOUS));
         let bytes = checkpoint.to_bytes()?;
-        // Written whole under another name first, so that a full disk leaves both as they were.
+        // Written under another name first, so that a full disk leaves both intact.
         let next = self.path.join("checkpoint.next.safetensors");
         mcvi::atomic_write(&next, &bytes)
             .and_then(|()| if last.exists() { std::fs::rename(&last, &before) } else { Ok(()) })
@@ -105,9 +108,9 @@ impl RunFolder {
         self.metrics(&checkpoint.progress.epochs)
     }
 
-    /// Keep the best model.
+    /// Save the best model.
     pub fn keep_model(&self, model: &Deep) -> Result<()> {
-        // What was found out about another model does not hold for this one.
+        // Evaluations of another model do not hold for this one.
         for split in Split::ALL {
             let stale = self.path.join(Evaluation::file(split));
             if stale.exists() {
@@ -121,13 +124,13 @@ impl RunFolder {
     pub fn model(&self) -> Result<Deep> {
         let path = self.path.join(MODEL);
         let bytes = std::fs::read(&path).map_err(|e| {
-            let why = format!("cannot read {}: {e}; a model is there after the first epoch", path.display());
+            let why = format!("cannot read {}: {e}; a model is saved after the first epoch", path.display());
             Mistake(why)
         })?;
         Ok(Deep::from_bytes(&bytes, &path)?)
     }
 
-    /// The epochs so far, as the metrics have them; none where no epoch was finished.
+    /// The epochs so far, from the metrics; none if no epoch has finished.
     pub fn epochs(&self) -> Result<Vec<EpochReport>> {
         let path = self.path.join(METRICS);
         if !path.exists() {
@@ -138,7 +141,7 @@ impl RunFolder {
         reader.deserialize::<Line>().map(|line| Ok(line.map_err(|e| bad(&e))?.report().map_err(|e| bad(&e))?)).collect()
     }
 
-    /// A file of results, read as JSON. None where it is not there.
+    /// A file of results, read as JSON. None if it does not exist.
     pub fn results<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.path.join(name);
         if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
@@ -166,7 +169,7 @@ impl RunFolder {
         self.save(METRICS, text.as_bytes())
     }
 
-    /// Seconds each epoch took, which is all that differs between two runs of the same settings.
+    /// Seconds per epoch, which is all that differs between two runs with the same settings.
     pub fn times(&self) -> Vec<f64> {
         let text = std::fs::read_to_string(self.path.join(TIMES)).unwrap_or_default();
         text.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse().ok()).collect()
@@ -184,16 +187,18 @@ impl RunFolder {
 
     fn lost(&self, name: &str) -> String {
         let path = self.path.display();
-        format!("cannot write {name} in {path}; what was there is intact: make room and go on with --resume")
+        format!(
+            "cannot write {name} in {path}; the previous file is intact: free some disk space and resume with --resume"
+        )
     }
 }
 
-/// Whether a file is not what was written, and nothing but that.
+/// Whether an error means that a file is damaged, and nothing else.
 fn is_damaged(error: &anyhow::Error) -> bool {
     error.chain().any(|e| matches!(e.downcast_ref(), Some(mcvi::Error::Damaged { .. })))
 }
 
-/// A line of the metrics: an epoch's report, but for its list.
+/// A row of the metrics: the report of an epoch, without its list of step sizes.
 #[derive(Deserialize)]
 struct Line {
     epoch: usize,
@@ -230,7 +235,7 @@ impl Line {
     }
 }
 
-/// Read a JSON file of ours, or say what is wrong with it.
+/// Read a JSON file written by mcvi.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| bad(&e))?;

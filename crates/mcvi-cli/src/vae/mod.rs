@@ -1,9 +1,9 @@
-//! `mcvi vae`: Hamiltonian variational auto-encoders, trained, resumed, evaluated and looked at.
+//! `mcvi vae`: Hamiltonian variational auto-encoders, trained, resumed, evaluated and inspected.
 
 mod curves;
 mod evaluate;
 mod folder;
-mod look;
+mod pictures;
 mod queue;
 mod report;
 mod results;
@@ -25,27 +25,27 @@ pub enum Command {
     Train(Box<train::Options>),
     /// Train many models at once, from a file that lists them.
     Sweep(sweep::Options),
-    /// Draw the bounds of several runs by epoch in one figure.
+    /// Plot the bounds of several runs by epoch in one figure.
     Curves(curves::Options),
-    /// Estimate the bound and log p(x) of images a model has not seen.
+    /// Estimate the bound and log p(x) of held-out images.
     Evaluate(evaluate::Options),
-    /// Draw a picture of images the model makes up.
-    Sample(look::SampleOptions),
-    /// Draw a picture of images beside what the model makes of them.
-    Reconstruct(look::ReconstructOptions),
-    /// Put all there is to know about a run on one page.
+    /// Draw images from the model, as one picture.
+    Sample(pictures::SampleOptions),
+    /// Show images beside their reconstructions, as one picture.
+    Reconstruct(pictures::ReconstructOptions),
+    /// Write an HTML report on a run.
     Report(report::Options),
 }
 
-/// Do what the command line says.
+/// Run the subcommand.
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Train(options) => train::run(&options),
         Command::Sweep(options) => sweep::run(&options),
         Command::Curves(options) => curves::run(&options),
         Command::Evaluate(options) => evaluate::run(&options),
-        Command::Sample(options) => look::sample(&options),
-        Command::Reconstruct(options) => look::reconstruct(&options),
+        Command::Sample(options) => pictures::sample(&options),
+        Command::Reconstruct(options) => pictures::reconstruct(&options),
         Command::Report(options) => report::run(&options),
     }
 }

@@ -1,4 +1,4 @@
-//! The runs of a sweep in an order that lets each begin when the one it begins with is over.
+//! The runs of a sweep, ordered so that a run starts after the run whose weights it starts from.
 
 use super::settings::Config;
 use anyhow::{Result, anyhow};
@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What became of a run.
+/// The outcome of a run.
 pub type RunResult = Result<Value>;
 
 /// One run of a sweep.
 pub struct Run {
     pub name: String,
     pub config: Config,
-    /// The run of this sweep whose weights it begins with.
+    /// The run of this sweep whose weights it starts from.
     after: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ enum State {
     Over(RunResult),
 }
 
-/// Runs, and how far each is.
+/// The runs and their states.
 pub struct Queue {
     runs: Vec<Run>,
     states: Mutex<Vec<State>>,
@@ -31,8 +31,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Runs that will have their folders in `out`. A `from` that names a run of `all` means its folder there; if that is one of
-    /// these runs too, it comes before.
+    /// Runs with folders in `out`. A `from` that names a run of `all` means its folder there. If that is one of these
+    /// runs too, it runs first.
     pub fn new(runs: Vec<(String, Config)>, all: &[String], out: &Path) -> Result<Self, String> {
         let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
         let plan = |(name, mut config): (String, Config)| {
@@ -47,7 +47,7 @@ impl Queue {
         for run in &runs {
             let before = std::iter::successors(run.after, |&i| runs[i].after);
             if before.take(runs.len() + 1).count() > runs.len() {
-                return Err(format!("`{}` would begin with itself, by way of `from`", run.name));
+                return Err(format!("`{}` would start from its own weights, through `from`", run.name));
             }
         }
         let states = Mutex::new(runs.iter().map(|_| State::Waiting).collect());
@@ -58,8 +58,8 @@ impl Queue {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next run that can begin, waiting for one if others must end first. None where there is none left, or no more
-    /// are to begin.
+    /// The next run that can start, waiting for others to finish if necessary. None if none is left, or no more may
+    /// start.
     pub fn next(&self, stop: impl Fn() -> bool) -> Option<(usize, &Run)> {
         let mut states = self.states();
         while !stop() {
@@ -80,20 +80,20 @@ impl Queue {
         None
     }
 
-    /// The run it begins with, if that did not come to its end.
+    /// The run it starts from, if that has not finished successfully.
     pub fn lacks(&self, i: usize) -> Option<&str> {
         let before = self.runs[i].after?;
         let done = matches!(&self.states()[before], State::Over(Ok(result)) if result["interrupted"] == false);
         (!done).then_some(self.runs[before].name.as_str())
     }
 
-    /// A run is over.
+    /// Record the outcome of a run.
     pub fn ended(&self, i: usize, ending: RunResult) {
         self.states()[i] = State::Over(ending);
         self.changed.notify_all();
     }
 
-    /// What became of all of them; nothing of those that were not begun.
+    /// The outcomes of all runs; none for those that were not started.
     pub fn endings(self) -> Vec<(String, Option<RunResult>)> {
         let states = self.states.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ending = |state| match state {

@@ -1,11 +1,11 @@
-//! What training and evaluation leave in a run's folder, read again, and how it is said.
+//! The results of training and evaluation in a run's folder, read back, and how they are formatted.
 
 use crate::number::{fixed, with_error};
 use mcvi::diagnostics::Mean;
 use mcvi::vae::{Architecture, Inference, Momentum};
 use serde::{Deserialize, Serialize};
 
-/// A number with its standard error; what is not finite is `null`.
+/// An estimate with its standard error; non-finite numbers are `null`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Estimate {
     pub value: Option<f64>,
@@ -14,7 +14,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// As text, with its error where it has one.
+    /// As text, with its standard error if it has one.
     pub fn text(&self, places: usize) -> String {
         match *self {
             Estimate { value: None, .. } => "−∞".to_owned(),
@@ -24,7 +24,7 @@ impl Estimate {
     }
 }
 
-/// What `mcvi vae evaluate` found.
+/// The result of `mcvi vae evaluate`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Evaluation {
     pub images: usize,
@@ -41,7 +41,7 @@ impl Evaluation {
     }
 }
 
-/// What annealing found.
+/// The result of annealing.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Annealed {
     pub images: usize,
@@ -64,8 +64,8 @@ impl Summary {
     pub const FILE: &'static str = "summary.json";
 }
 
-/// How a model's chain goes beyond the paper's, whose r(v|x, z) is a network of the image and the position. Empty where
-/// it does not; a model without leapfrogs has no momenta.
+/// How a model's chain goes beyond the paper's, whose r(v|x, z) is a network of the image and the position. Empty if it
+/// does not; a model without leapfrogs has no momenta.
 pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
     let mut more = vec![];
     if architecture.leapfrogs > 0 {
@@ -85,7 +85,7 @@ pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
     more
 }
 
-/// Whether q(v′|x, z₀) is a network, which the paper, silent about it, neither says nor excludes.
+/// Whether q(v′|x, z₀) is a network, which the paper neither states nor excludes.
 pub fn learned_momentum(architecture: &Architecture) -> bool {
     architecture.leapfrogs > 0 && architecture.momentum == Momentum::Network
 }

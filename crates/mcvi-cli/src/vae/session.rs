@@ -1,7 +1,7 @@
-//! One training run in its folder: begun, resumed, and taken to its end. What is shown meanwhile is the caller's.
+//! A training run in its folder: started, resumed and finished. The caller decides what to show meanwhile.
 
 use super::folder::RunFolder;
-use super::settings::{Config, Meant};
+use super::settings::{Config, ResolvedConfig};
 use crate::mistake::{Mistake, mistaken};
 use anyhow::{Context, Result, anyhow};
 use mcvi::Hardware;
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How often an epoch that cannot be finished is begun again, at a lower rate each time.
-const AGAIN: usize = 3;
+/// How often an epoch that fails is repeated, each time at a lower rate.
+const RETRIES: usize = 3;
 
-/// What is said where an error ends a run.
-const STOPPED: &str = "training stopped, and can be resumed: what was saved is intact";
+/// The context of an error that ends a run.
+const STOPPED: &str = "training stopped, but can be resumed: saved files are intact";
 
-/// What happens in a run.
+/// What an observer sees of a run.
 pub enum Event<'a> {
     /// Some steps were taken.
     Steps {
@@ -30,19 +30,19 @@ pub enum Event<'a> {
         seconds: f64,
         times: &'a [f64],
     },
-    /// Something looks wrong; said once.
+    /// Something looks wrong; reported once.
     Warning(String),
 }
 
-/// What an epoch leaves.
-struct Left {
-    /// Where it is the best so far.
+/// What is written after an epoch.
+struct EpochOutput {
+    /// The model, if it is the best so far.
     model: Option<Deep>,
     checkpoint: Arc<TrainingCheckpoint>,
     times: Vec<f64>,
 }
 
-impl Left {
+impl EpochOutput {
     fn write(self, folder: &RunFolder) -> Result<()> {
         if let Some(model) = &self.model {
             folder.keep_model(model)?;
@@ -61,77 +61,78 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new run in a folder that is not there yet.
-    pub fn begin(typed: &Config, out: &Path, hardware: Hardware) -> Result<Self> {
-        let (meant, train, valid) = read(typed)?;
-        let data = names(&train, &valid);
+    /// A new run in a folder that does not exist yet.
+    pub fn start(typed: &Config, out: &Path, hardware: Hardware) -> Result<Self> {
+        let (resolved, train, valid) = read(typed)?;
+        let data = checksums(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
-        // Everything is checked before the folder is made.
-        let trainer = Trainer::with_weights(start(&meant)?, &meant.training, (&train, &valid, &data), hardware)?;
-        let folder = RunFolder::create(out, &meant.config())?;
-        Ok(Session { folder, trainer, training: meant.training, times: vec![] })
+        // Everything is checked before the folder is created.
+        let trainer =
+            Trainer::with_weights(initial_model(&resolved)?, &resolved.training, (&train, &valid, &data), hardware)?;
+        let folder = RunFolder::create(out, &resolved.config())?;
+        Ok(Session { folder, trainer, training: resolved.training, times: vec![] })
     }
 
-    /// A run that was begun, with what is to be said about it.
+    /// An existing run, and a notice about how it is resumed.
     pub fn resume(typed: &Config, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
         let folder = RunFolder::open(out)?;
         let saved = folder.settings()?;
-        // Where the images and the model it began with are, and for how long to go on, may change; nothing else may.
+        // The folders of the images and of the initial weights may change, and so may the number of epochs; nothing else may.
         let free = Config { data: None, epochs: None, from: None, ..typed.clone() };
         let differ = free.against(&saved)?;
         if !differ.is_empty() {
             let why = format!(
-                "{} was begun with other values of {}; leave them out to go on, or begin another run",
+                "{} was started with other values of {}; omit them to resume it, or start another run",
                 out.display(),
                 differ.join(", ")
             );
             return Err(Mistake(why).into());
         }
-        let (mut meant, train, valid) = read(&typed.or(&saved)?)?;
-        let data = names(&train, &valid);
+        let (mut resolved, train, valid) = read(&typed.or(&saved)?)?;
+        let data = checksums(&train, &valid);
         let (train, valid) = (train.array()?, valid.array()?);
         let images = (&train, &valid, data.as_str());
-        let (checkpoint, mut said) = folder.checkpoint()?;
+        let (checkpoint, mut notice) = folder.checkpoint()?;
         let trainer = match checkpoint {
-            None => Trainer::with_weights(start(&meant)?, &meant.training, images, hardware)?,
+            None => Trainer::with_weights(initial_model(&resolved)?, &resolved.training, images, hardware)?,
             Some(mut checkpoint) => {
-                // What it began with is settled.
-                meant.from = saved.from.clone();
-                if checkpoint.architecture != meant.architecture {
+                // The initial weights no longer matter.
+                resolved.from = saved.from.clone();
+                if checkpoint.architecture != resolved.architecture {
                     let why = format!(
-                        "the checkpoint in {} is of another architecture, {:?}, than its settings say, {:?}",
+                        "the checkpoint in {} has the architecture {:?}, but its settings say {:?}",
                         out.display(),
                         checkpoint.architecture,
-                        meant.architecture
+                        resolved.architecture
                     );
                     return Err(Mistake(why).into());
                 }
-                let trained = TrainSettings { epochs: meant.training.epochs, ..checkpoint.settings.clone() };
-                if trained != meant.training {
+                let trained = TrainSettings { epochs: resolved.training.epochs, ..checkpoint.settings.clone() };
+                if trained != resolved.training {
                     let why = format!(
                         "{}: its settings are not those its checkpoint was trained with; restore settings.toml, or \
-                         begin another run",
+                         start another run",
                         out.display()
                     );
                     return Err(Mistake(why).into());
                 }
                 let done = checkpoint.progress.epochs.len();
                 if let Some(asked) = typed.epochs.filter(|asked| *asked < done) {
-                    return Err(Mistake(format!("--epochs {asked} is less than the {done} that are done")).into());
+                    return Err(Mistake(format!("--epochs {asked} is less than the {done} epochs already done")).into());
                 }
-                // Asked for more, a run that had stopped early has as much patience again.
-                if meant.training.epochs > checkpoint.settings.epochs && checkpoint.progress.stopped {
+                // If more epochs are requested, a run that had stopped early gets its full patience again.
+                if resolved.training.epochs > checkpoint.settings.epochs && checkpoint.progress.stopped {
                     checkpoint.progress.stopped = false;
                     checkpoint.progress.waiting_since = done;
                 }
-                let goes_on = !checkpoint.progress.stopped && done < meant.training.epochs;
+                let goes_on = !checkpoint.progress.stopped && done < resolved.training.epochs;
                 let device = checkpoint.device.as_ref().filter(|device| goes_on && *device != hardware.kind());
                 if let Some(device) = device {
                     let moved = format!(
-                        "this run was on {device} so far and goes on on {}: not bit for bit as it would have there",
+                        "this run was on {device} so far and is resumed on {}: results will differ in the last digits",
                         hardware.kind()
                     );
-                    said = Some(said.map_or(moved.clone(), |said| format!("{said}; {moved}")));
+                    notice = Some(notice.map_or(moved.clone(), |notice| format!("{notice}; {moved}")));
                 }
                 checkpoint.settings = trained;
                 Trainer::resume(&checkpoint, images, hardware).map_err(|e| match e {
@@ -140,28 +141,28 @@ impl Session {
                 })?
             }
         };
-        folder.set_settings(&meant.config())?;
+        folder.set_settings(&resolved.config())?;
         let mut times = folder.times();
         times.truncate(trainer.progress().epochs.len());
-        Ok((Session { folder, trainer, training: meant.training, times }, said))
+        Ok((Session { folder, trainer, training: resolved.training, times }, notice))
     }
 
-    /// Train until it is done, or the observer breaks it off. Returns the summary that is kept in the folder.
+    /// Train to the end, or until the observer stops it. Returns the summary that is saved in the folder.
     pub fn train(&mut self, mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Value> {
         let Session { folder, trainer, training, times } = self;
         let (epochs, joined) = (training.epochs, training.join);
         let (folder, mut interrupted) = (&*folder, false);
-        // What an epoch leaves is written while the next one runs; training waits where writing is slower.
+        // Files are written while the next epoch runs; training waits if writing is slower.
         std::thread::scope(|scope| {
-            let (send, receive) = std::sync::mpsc::sync_channel::<Left>(0);
-            let writer = scope.spawn(move || receive.into_iter().try_for_each(|left| left.write(folder)));
+            let (send, receive) = std::sync::mpsc::sync_channel::<EpochOutput>(0);
+            let writer = scope.spawn(move || receive.into_iter().try_for_each(|output| output.write(folder)));
             let trained = (|| -> Result<()> {
-                let mut said: Vec<String> = vec![];
-                let (mut checkpoint, mut again) = (Arc::new(trainer.checkpoint().context(STOPPED)?), 0);
+                let mut warned: Vec<String> = vec![];
+                let (mut checkpoint, mut retries) = (Arc::new(trainer.checkpoint().context(STOPPED)?), 0);
                 while !trainer.is_over() && !interrupted {
-                    let (begun, progress) = (Instant::now(), trainer.progress().clone());
+                    let (started, progress) = (Instant::now(), trainer.progress().clone());
                     let report = trainer.epoch(|tick| {
-                        let seconds = begun.elapsed().as_secs_f64();
+                        let seconds = started.elapsed().as_secs_f64();
                         observe(Event::Steps { tick, progress: &progress, epochs, seconds, times })
                     });
                     let epoch = match report {
@@ -170,35 +171,38 @@ impl Session {
                             interrupted = true;
                             break;
                         }
-                        Err(lost @ mcvi::Error::Fit { .. }) if again < AGAIN => {
-                            again += 1;
+                        Err(lost @ mcvi::Error::Fit { .. }) if retries < RETRIES => {
+                            retries += 1;
                             trainer.go_back(&checkpoint).context(STOPPED)?;
                             checkpoint = Arc::new(trainer.checkpoint().context(STOPPED)?);
                             let factor = training.factor;
-                            let warning =
-                                format!("{lost}. The epoch begins again, at {factor} of the rate from here on");
+                            let warning = format!(
+                                "{lost}. The epoch is repeated, at {factor} times the learning rate from here on"
+                            );
                             interrupted |= observe(Event::Warning(warning)).is_break();
                             continue;
                         }
                         Err(lost @ mcvi::Error::Fit { .. }) => {
-                            return Err(anyhow!("{lost} (also at a lower rate). The last checkpoint is intact"));
+                            return Err(anyhow!(
+                                "{lost} (also at lower learning rates). The last checkpoint is intact"
+                            ));
                         }
                         Err(error) => return Err(error).context(STOPPED),
                     };
-                    again = 0;
+                    retries = 0;
                     let model = (trainer.progress().best == Some(epoch)).then(|| trainer.model());
                     checkpoint = Arc::new(trainer.checkpoint().context(STOPPED)?);
-                    times.push(begun.elapsed().as_secs_f64());
-                    if send.send(Left { model, checkpoint: checkpoint.clone(), times: times.clone() }).is_err() {
-                        // The writer has failed; what it met is the error to report.
+                    times.push(started.elapsed().as_secs_f64());
+                    if send.send(EpochOutput { model, checkpoint: checkpoint.clone(), times: times.clone() }).is_err() {
+                        // The writer has failed; its error is the one to report.
                         break;
                     }
                     for warning in trainer.warnings() {
                         // Each kind of warning once, not every epoch.
                         let kind: String = warning.chars().filter(|c| c.is_alphabetic()).take(30).collect();
-                        if !said.contains(&kind) {
+                        if !warned.contains(&kind) {
                             interrupted |= observe(Event::Warning(format!("epoch {epoch}: {warning}"))).is_break();
-                            said.push(kind);
+                            warned.push(kind);
                         }
                     }
                 }
@@ -214,50 +218,50 @@ impl Session {
         Ok(result)
     }
 
-    /// How far it is.
+    /// Training progress.
     pub fn progress(&self) -> &Progress {
         self.trainer.progress()
     }
 }
 
-/// What was meant, with the images it is about.
-fn read(typed: &Config) -> Result<(Meant, Images, Images)> {
-    let mut meant = typed.meant([1, 1])?;
-    let dataset = Dataset::open(&meant.data)?;
-    // Saved as it is found from anywhere.
-    meant.data = std::fs::canonicalize(&meant.data)?;
-    meant.from = meant.from.map(|from| std::fs::canonicalize(&from).unwrap_or(from));
+/// The resolved settings and the images.
+fn read(typed: &Config) -> Result<(ResolvedConfig, Images, Images)> {
+    let mut resolved = typed.resolve([1, 1])?;
+    let dataset = Dataset::open(&resolved.data)?;
+    // Saved as absolute paths.
+    resolved.data = std::fs::canonicalize(&resolved.data)?;
+    resolved.from = resolved.from.map(|from| std::fs::canonicalize(&from).unwrap_or(from));
     let [train, valid] =
-        dataset.read([Split::Train, Split::Valid], meant.binarization.library(), meant.training.seed)?;
-    meant.architecture.image = [train.height(), train.width()];
-    meant.training.fresh = !train.is_binary();
-    Ok((meant, train, valid))
+        dataset.read([Split::Train, Split::Valid], resolved.binarization.library(), resolved.training.seed)?;
+    resolved.architecture.image = [train.height(), train.width()];
+    resolved.training.fresh = !train.is_binary();
+    Ok((resolved, train, valid))
 }
 
-/// The model a run begins with.
-fn start(meant: &Meant) -> Result<Deep> {
-    let mut deep = Deep::new(meant.architecture.clone(), meant.training.seed)?;
-    let Some(path) = &meant.from else { return Ok(deep) };
+/// The initial model of a run.
+fn initial_model(resolved: &ResolvedConfig) -> Result<Deep> {
+    let mut deep = Deep::new(resolved.architecture.clone(), resolved.training.seed)?;
+    let Some(path) = &resolved.from else { return Ok(deep) };
     let (from, shown) = (RunFolder::open(path)?, path.display());
-    if from.settings()?.join == Some(true) && !meant.training.join {
+    if from.settings()?.join == Some(true) && !resolved.training.join {
         let why = format!(
-            "{shown} learned from the validation images too, so that nothing can be judged by them here; add --join, or \
-             begin with another run"
+            "{shown} was also trained on the validation images, so they cannot be used to validate this run; add --join, or \
+             start from another run"
         );
         return Err(Mistake(why).into());
     }
     let model = from.model()?;
     let taken = deep.take_over(&model).map_err(|e| {
-        Mistake(format!("cannot begin with the weights of {shown}: {e}; give --decoder, --hidden and so on as there"))
+        Mistake(format!("cannot start from the weights of {shown}: {e}; use its --decoder, --hidden and so on"))
     })?;
     if taken == 0 {
-        return Err(Mistake(format!("no weights of {shown} have a place in this model")).into());
+        return Err(Mistake(format!("this model has no weights in common with {shown}")).into());
     }
     Ok(deep)
 }
 
-/// What tells these images from others.
-fn names(train: &Images, valid: &Images) -> String {
+/// Identifies these images.
+fn checksums(train: &Images, valid: &Images) -> String {
     format!("{} {}", train.checksum(), valid.checksum())
 }
 

@@ -1,4 +1,4 @@
-//! What was typed, in a file or on the command line, becomes what was meant.
+//! Options from a file and from the command line, resolved into settings.
 
 use crate::mistake::Mistake;
 use anyhow::{Context, Result};
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Options that may stand in a file, `--config FILE.toml`, under the same names. The command line goes before the file.
+/// Options that may also be in a file, `--config FILE.toml`, under the same names. The command line takes precedence.
 #[derive(Args, Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Folder of images: binarized MNIST as .bits or .amat, MNIST as IDX, .npy arrays, or pictures.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Grey images become binary once (fixed), or anew every time they are seen (fresh). [default: fresh]
+    /// Binarize grey images once (fixed), or afresh every time they are used (fresh). [default: fresh]
     #[arg(long, value_name = "KIND", value_parser = named::<Binary>)]
     pub binarization: Option<Binary>,
-    /// The kind of networks: dense or conv. [default: dense]
+    /// Kind of networks: dense or conv. [default: dense]
     #[arg(long, value_name = "KIND", value_parser = named::<Kind>)]
     pub decoder: Option<Kind>,
     /// Hidden layers of a dense decoder. [default: 2]
@@ -32,7 +32,8 @@ pub struct Config {
     /// Latent variables. [default: 32]
     #[arg(long, value_name = "D")]
     pub latent: Option<usize>,
-    /// Where the chain starts: a network of the image, or none (one Gaussian for all images). [default: network]
+    /// Initial distribution of the chain: network (of the image), or none (one Gaussian for all images). [default:
+    /// network]
     #[arg(long, value_name = "KIND", value_parser = named::<Inference>)]
     pub inference: Option<Inference>,
     /// Leapfrogs of each Hamiltonian step; 0 is an ordinary variational auto-encoder. [default: 4]
@@ -41,43 +42,44 @@ pub struct Config {
     /// Hamiltonian steps. [default: 1]
     #[arg(long, value_name = "T")]
     pub steps: Option<usize>,
-    /// What the first momentum's distribution depends on: constant, network (image and position), or gradient (these
-    /// and ∇log p). [default: constant]
+    /// What the distribution of the initial momentum depends on: constant, network (image and position), or gradient
+    /// (these and ∇log p). [default: constant]
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub momentum: Option<Momentum>,
-    /// The same for the inverse model of the last momentum. [default: network, as in the paper]
+    /// The same for the inverse model of the final momentum. [default: network, as in the paper]
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub inverse: Option<Momentum>,
-    /// The step size to begin with; with --from, a chain that is there keeps its own. [default: 0.1]
+    /// Initial step size. With --from, an existing chain keeps its own. [default: 0.1]
     #[arg(long, alias = "first-step", value_name = "EPS", value_parser = finite, allow_negative_numbers = true)]
     #[serde(alias = "first-step")]
     pub initial_step_size: Option<f64>,
-    /// Most epochs. [default: 100]
+    /// Maximum number of epochs. [default: 100]
     #[arg(long, value_name = "N")]
     pub epochs: Option<usize>,
-    /// Images for each gradient. [default: 100]
+    /// Images per minibatch. [default: 100]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// The learning rate to begin with. [default: 0.001]
+    /// Initial learning rate. [default: 0.001]
     #[arg(long, value_name = "RATE", value_parser = finite, allow_negative_numbers = true)]
     pub rate: Option<f64>,
-    /// The rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
+    /// Learning rate of step sizes, masses and constant momenta, relative to the others. [default: 5]
     #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub chain_rate: Option<f64>,
-    /// How the rate falls: cosine (to nothing over all epochs), plateau (when the validation bound stays), or none.
-    /// [default: cosine]
+    /// Learning rate schedule: cosine (to zero over all epochs), plateau (lowered when the validation bound stops
+    /// improving), or none. [default: cosine]
     #[arg(long, value_name = "KIND", value_parser = named::<Decay>)]
     pub decay: Option<Decay>,
-    /// Epochs without a better validation bound before the rate falls, with --decay plateau. [default: 10]
+    /// Epochs without a better validation bound before the learning rate is lowered, with --decay plateau. [default:
+    /// 10]
     #[arg(long, value_name = "N")]
     pub patience: Option<usize>,
-    /// The factor by which it falls then, and where steps can no longer be taken. [default: 0.5]
+    /// Factor by which the learning rate is lowered: on a plateau, and when an epoch has to be repeated. [default: 0.5]
     #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub factor: Option<f64>,
-    /// Epochs without a better validation bound after which training ends. [default: 50]
+    /// Early stopping: epochs without a better validation bound before training ends. [default: 50]
     #[arg(long, value_name = "N")]
     pub stop: Option<usize>,
-    /// Epochs over which the divergence from the prior is given its full weight. [default: 10]
+    /// KL warm-up: epochs over which the KL weight rises from 0 to 1. [default: 10]
     #[arg(long, value_name = "EPOCHS", value_parser = finite, allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
     /// Epochs over which weights are averaged. [default: 2]
@@ -86,21 +88,21 @@ pub struct Config {
     /// Clip gradients at this multiple of their usual size. [default: 10]
     #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub clip: Option<f64>,
-    /// Shrink the weights of networks by this times the rate in every step. [default: 0]
+    /// Weight decay: shrink the weights of networks by this times the learning rate in every step. [default: 0]
     #[arg(long, value_name = "FACTOR", value_parser = finite, allow_negative_numbers = true)]
     pub weight_decay: Option<f64>,
-    /// Learn from the validation images too, once all else is chosen by them: every epoch is taken, the last is kept.
+    /// Train on the validation images too, once all settings are chosen. All epochs are run, and the last one is kept.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub join: Option<bool>,
-    /// Begin with the weights of the model in this run's folder, where it has them.
+    /// Start from the weights of the model in this run's folder, as far as it has them.
     #[arg(long, value_name = "RUN")]
     pub from: Option<PathBuf>,
-    /// The seed of weights, noise and the order of images. [default: 1]
+    /// Random seed of weights, noise and the order of images. [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
 
-/// How grey images become binary.
+/// How grey images are binarized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Binary {
@@ -117,7 +119,7 @@ impl Binary {
     }
 }
 
-/// A number that is one.
+/// A finite number.
 fn finite(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() => Ok(x),
@@ -125,19 +127,19 @@ fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A value by the name it has in files.
+/// A value by its name in files.
 fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|e| e.to_string())
 }
 
-/// Everything that was meant.
+/// The resolved settings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Meant {
+pub struct ResolvedConfig {
     pub data: PathBuf,
     pub binarization: Binary,
     pub architecture: Architecture,
     pub training: TrainSettings,
-    /// The run whose model's weights to begin with.
+    /// The run whose weights to start from.
     pub from: Option<PathBuf>,
 }
 
@@ -159,30 +161,30 @@ impl Config {
         toml::to_string(self).context("settings cannot be written as TOML")
     }
 
-    /// These, where given, and else the others.
+    /// These options, completed by the others where not given.
     pub fn or(&self, other: &Config) -> Result<Config> {
         let (mut all, mine) = (fields(other)?, fields(self)?);
         all.extend(mine.into_iter().filter(|(_, value)| !value.is_null()));
         Ok(serde_json::from_value(Value::Object(all))?)
     }
 
-    /// Names of the options that are given here and differ from what they are there.
+    /// Names of the options that are given here and differ from the others.
     pub fn against(&self, other: &Config) -> Result<Vec<String>> {
-        // What was not an option yet when a run began had its default.
-        let (mine, theirs) = (fields(self)?, fields(&other.meant([1, 1])?.config())?);
+        // Options that did not exist when a run started had their defaults.
+        let (mine, theirs) = (fields(self)?, fields(&other.resolve([1, 1])?.config())?);
         let differs = mine.into_iter().filter(|(name, value)| !value.is_null() && theirs.get(name) != Some(value));
         Ok(differs.map(|(name, _)| format!("--{name}")).collect())
     }
 
-    /// What these mean for images of a size; everything not given has its default.
-    pub fn meant(&self, image: [usize; 2]) -> Result<Meant> {
+    /// Resolve these options for images of a size. Everything not given has its default.
+    pub fn resolve(&self, image: [usize; 2]) -> Result<ResolvedConfig> {
         let (a, t) = (Architecture::default(), TrainSettings::default());
         let binarization = self.binarization.unwrap_or(Binary::Fresh);
         let Some(data) = self.data.clone() else {
             let why = "--data DIR is needed: a folder of images (see `mcvi vae train --help`)";
             return Err(Mistake(why.to_owned()).into());
         };
-        Ok(Meant {
+        Ok(ResolvedConfig {
             data,
             binarization,
             architecture: Architecture {
@@ -220,7 +222,7 @@ impl Config {
     }
 }
 
-impl Meant {
+impl ResolvedConfig {
     /// Every option with its value, to be saved beside the results.
     pub fn config(&self) -> Config {
         let (a, t) = (&self.architecture, &self.training);

@@ -1,4 +1,5 @@
-//! `mcvi vae sweep`: many runs at once, each in its folder, each going on where it stopped, none stopping the others.
+//! `mcvi vae sweep`: many runs side by side, each in its own folder and resumed where it stopped. A failed run does not
+//! stop the others.
 
 use super::evaluate::{Evaluate, evaluate};
 use super::queue::{Queue, RunResult};
@@ -22,22 +23,22 @@ use std::path::{Path, PathBuf};
 /// Options of `mcvi vae sweep`.
 #[derive(Args)]
 pub struct Options {
-    /// A file with options for all runs under [all] and a table [run.NAME] for each run. One that has another's name as
-    /// `from` begins when that is over, with its weights.
+    /// A file with options for all runs under [all] and a table [run.NAME] for each run. A run with another's name as
+    /// `from` waits for it and starts from its weights.
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Folder for the runs, each under its name. Runs that are there go on; runs that are over stay as they are.
+    /// Folder for the runs, each under its name. Existing runs are resumed; finished ones stay as they are.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only these runs. [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Runs at a time.
+    /// Number of runs at a time.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
     #[command(flatten)]
     hardware: HardwareOptions,
-    /// Evaluate each model on the test images when it is trained, with so many importance samples; 0 does not.
+    /// Evaluate each trained model on the test images with this many importance samples; 0 for no evaluation.
     #[arg(long, value_name = "SAMPLES", default_value_t = 0)]
     evaluate: u32,
     /// Print one JSON object instead of a table.
@@ -46,7 +47,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What each run computes with: side by side on one GPU, its share of it.
+    /// The hardware for each run: runs side by side on one GPU share it.
     fn hardware(&self) -> Result<Hardware> {
         let hardware = self.hardware.resolved()?;
         let at_a_time = match self.only.len() {
@@ -58,7 +59,7 @@ impl Options {
     }
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sweep {
@@ -85,7 +86,7 @@ impl Sweep {
     }
 }
 
-/// Train all of them.
+/// Train all runs.
 pub fn run(options: &Options) -> Result<()> {
     let Sweep { all, run: mut runs } = Sweep::read(&options.file)?;
     let names: Vec<String> = runs.keys().cloned().collect();
@@ -98,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
     let runs = runs.into_iter().map(|(name, config)| Ok((name, config.or(&all)?))).collect::<Result<Vec<_>>>()?;
     let queue =
         Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
-    // Before any folder is made.
+    // Checked before any folder is created.
     let hardware = options.hardware()?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Mistake(format!("cannot make the folder {}: {e}", options.out.display())))?;
@@ -109,10 +110,10 @@ pub fn run(options: &Options) -> Result<()> {
             scope.spawn(|| {
                 while let Some((i, run)) = queue.next(|| interrupts.any()) {
                     let work = || match queue.lacks(i) {
-                        Some(before) => Err(anyhow!("`{before}`, which it begins with, did not come to its end")),
+                        Some(before) => Err(anyhow!("`{before}`, which it starts from, did not finish")),
                         None => one(options, (&run.name, &run.config), hardware, &bars, &interrupts),
                     };
-                    // A run that fails, even by a mistake of ours, is its own affair.
+                    // A run that fails, even by a panic, does not affect the others.
                     let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                         .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
                     if let Err(error) = &ending {
@@ -127,7 +128,7 @@ pub fn run(options: &Options) -> Result<()> {
     report(options, queue.endings())
 }
 
-/// One run, begun or gone on with, and evaluated.
+/// Start or resume a run, then evaluate it.
 fn one(
     options: &Options,
     (name, config): (&str, &Config),
@@ -137,13 +138,13 @@ fn one(
 ) -> RunResult {
     let out = options.out.join(name);
     let mut session = if out.join("settings.toml").is_file() {
-        let (session, said) = Session::resume(config, &out, hardware)?;
-        if let Some(said) = said {
-            bars.suspend(|| eprintln!("mcvi: {name}: {said}"));
+        let (session, notice) = Session::resume(config, &out, hardware)?;
+        if let Some(notice) = notice {
+            bars.suspend(|| eprintln!("mcvi: {name}: {notice}"));
         }
         session
     } else {
-        Session::begin(config, &out, hardware)?
+        Session::start(config, &out, hardware)?
     };
     let bar = bars.add(bar());
     let stop = || if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -180,7 +181,7 @@ fn report(options: &Options, endings: Vec<(String, Option<RunResult>)>) -> Resul
         let number =
             |name: &str, digits: usize| value[name].as_f64().map_or("".to_owned(), |x| format!("{x:.digits$}"));
         text += &match (&value["error"], value["begun"] == false) {
-            (_, true) => format!("{name:<24}not begun\n"),
+            (_, true) => format!("{name:<24}not started\n"),
             (Value::String(_), _) => format!("{name:<24}failed, see above\n"),
             _ => format!(
                 "{name:<24}{:>8}{:>8}{:>12}{:>12}\n",

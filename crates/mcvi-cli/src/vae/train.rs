@@ -18,13 +18,13 @@ use std::time::Duration;
 pub struct Options {
     #[command(flatten)]
     settings: Config,
-    /// A file of options, under their names: `leapfrogs = 4`. What is typed goes before it.
+    /// A file of options, under their names: `leapfrogs = 4`. The command line takes precedence.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
-    /// Folder for checkpoints, metrics and the model; must not be there yet, but with --resume.
+    /// Folder for checkpoints, metrics and the model; must not exist yet, except with --resume.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with the run in --out, exactly as if it had never stopped.
+    /// Resume the run in --out, exactly as if it had never stopped.
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Train until it is done, or Ctrl-C.
+/// Train to the end, or until Ctrl-C.
 pub fn run(options: &Options) -> Result<()> {
     let hardware = options.hardware.resolved()?;
     let typed = match &options.config {
@@ -42,13 +42,13 @@ pub fn run(options: &Options) -> Result<()> {
         None => options.settings.clone(),
     };
     let mut session = if options.resume {
-        let (session, said) = Session::resume(&typed, &options.out, hardware)?;
-        if let Some(said) = said {
-            eprintln!("mcvi: {said}");
+        let (session, notice) = Session::resume(&typed, &options.out, hardware)?;
+        if let Some(notice) = notice {
+            eprintln!("mcvi: {notice}");
         }
         session
     } else {
-        Session::begin(&typed, &options.out, hardware)?
+        Session::start(&typed, &options.out, hardware)?
     };
     let interrupts = Interrupts::new(None);
     let bar = bar();
@@ -91,16 +91,16 @@ fn text(result: &Value, progress: &Progress) -> String {
     let run = result["run"].as_str().unwrap_or("RUN");
     let mut text = match progress.best() {
         None if !progress.epochs.is_empty() => {
-            return "No validation bound was finite, so that no model was kept; try a lower --rate or --first-step."
+            return "No validation bound was finite, so no model was saved; try a lower --rate or --initial-step-size."
                 .to_owned();
         }
-        None => "No epoch was finished.".to_owned(),
+        None => "No epoch has finished.".to_owned(),
         Some(best) => format!(
             "Bound {:.2} ± {:.2} nats on the validation images{} after epoch {} of {} (training images {:.2}); \
              {} of the latent variables are in use.",
             best.valid_bound,
             best.valid_se,
-            if result["joined"] == true { ", which were learned from too," } else { "" },
+            if result["joined"] == true { ", which were also trained on," } else { "" },
             best.epoch,
             progress.epochs.len(),
             best.train_bound,
@@ -108,7 +108,7 @@ fn text(result: &Value, progress: &Progress) -> String {
         ),
     };
     if result["interrupted"] == true {
-        text += &format!("\nStopped before its end; go on with: mcvi vae train --resume --out {run}");
+        text += &format!("\nStopped early; to resume: mcvi vae train --resume --out {run}");
     } else {
         text += &format!("\nNext: mcvi vae evaluate {run}");
     }

@@ -70,11 +70,11 @@ fn a_run_of_a_sweep_begins_when_the_one_it_begins_with_is_over() {
     failed(
         &sweep(&lost, &[]),
         1,
-        &["c: fit: in epoch 1", "b: `c`, which it begins with", "a: `b`", "3 of 3 runs failed"],
+        &["c: fit: in epoch 1", "b: `c`, which it starts from", "a: `b`", "3 of 3 runs failed"],
     );
     failed(
         &sweep(&listed.replace("leapfrogs = 0", "from = \"a\""), &[]),
         2,
-        &["s.toml", "`a` would begin with itself"],
+        &["s.toml", "`a` would start from its own weights"],
     );
 }

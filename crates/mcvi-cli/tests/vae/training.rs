@@ -73,7 +73,7 @@ fn validation_images_can_be_joined() {
     let dir = TempDir::new().unwrap();
     let (data, run) = (images(dir.path()), dir.path().join("run"));
     let said = succeeded(&mcvi(&train(text(&data), text(&run), "2", &["--join"])));
-    assert!(said.contains("which were learned from too, after epoch 2 of 2"), "{said}");
+    assert!(said.contains("which were also trained on, after epoch 2 of 2"), "{said}");
     let settings = std::fs::read_to_string(run.join("settings.toml")).unwrap();
     assert!(settings.contains("join = true"), "{settings}");
     let args = train(text(&data), "nowhere", "2", &["--join", "--decay", "plateau"]);
@@ -122,9 +122,9 @@ fn a_run_begins_with_the_weights_of_another() {
     refused(&first, &[], &["first is not the folder of a run"]);
     refused(&second, &["--hidden", "13"], &["second", "[13", "[12", "--hidden"]);
     succeeded(&begin(&joined, &["--join", "true"]));
-    refused(&joined, &[], &["joined learned from the validation images", "--join"]);
+    refused(&joined, &[], &["joined was also trained on the validation images", "--join"]);
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first\n"), "{table}");
+    assert!(table.contains("second: started from the weights of first\n"), "{table}");
     // What it began with does not change, whatever is said later.
     let again = ["vae", "train", "--resume", "--out", text(&second), "--from", text(&joined), "--epochs", "5"];
     succeeded(&mcvi(&again));
@@ -133,12 +133,12 @@ fn a_run_begins_with_the_weights_of_another() {
     );
     std::fs::rename(dir.path().join("moved"), &first).unwrap();
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first, after 20 epochs"), "{table}");
+    assert!(table.contains("second: started from the weights of first, after 20 epochs"), "{table}");
     // Made again, and from the one that had begun with it.
     std::fs::remove_dir_all(&first).unwrap();
     succeeded(&begin(&first, &["--from", text(&second), "--leapfrogs", "0"]));
     let table = succeeded(&mcvi(&["paper", "mnist", text(dir.path())]));
-    assert!(table.contains("second: began with the weights of first\n"), "{table}");
+    assert!(table.contains("second: started from the weights of first\n"), "{table}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     failed(&run_with(&["--data", text(&data), "--batch", "500"]), 2, &["batch", "500", "200"]);
     failed(&run_with(&["--data", text(&data), "--latent", "0"]), 2, &["latent", "0"]);
     failed(&run_with(&["--data", text(&data), "--rate", "-1"]), 2, &["-1"]);
-    failed(&run_with(&["--data", text(&data), "--weight-decay", "-1"]), 2, &["weight decay: -1", "from 0 on"]);
+    failed(&run_with(&["--data", text(&data), "--weight-decay", "-1"]), 2, &["weight decay: -1", "at least 0"]);
     failed(&run_with(&["--data", text(&data), "--rate", "nan"]), 2, &["finite"]);
     failed(&run_with(&["--data", text(&data), "--hidden", "60000"]), 2, &["hidden", "weights"]);
     failed(&run_with(&["--data", text(&data), "--epochs", "9000000000000000000"]), 2, &["epochs"]);
@@ -191,7 +191,7 @@ fn mistakes_are_named_and_nothing_is_left_behind() {
     failed(&mcvi(&["vae", "train", "--resume", "--out", text(&run)]), 2, &["not the folder of a run"]);
     failed(&mcvi(&["vae", "evaluate", text(&run)]), 2, &["not the folder of a run"]);
     succeeded(&mcvi(&train(text(&data), text(&run), "1", &[])));
-    failed(&mcvi(&train(text(&data), text(&run), "1", &[])), 2, &["there already", "--resume"]);
+    failed(&mcvi(&train(text(&data), text(&run), "1", &[])), 2, &["already exists", "--resume"]);
     failed(&mcvi(&["vae", "evaluate", text(&run), "--split", "tset"]), 2, &["tset"]);
     failed(&mcvi(&["vae", "evaluate", text(&run), "--samples", "0"]), 2, &["0"]);
     std::fs::write(run.join("model.safetensors"), b"no").unwrap();

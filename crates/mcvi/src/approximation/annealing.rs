@@ -1,8 +1,8 @@
-//! Annealed importance sampling with any number of temperatures: section 4.2, one step's program run in a loop.
+//! Annealed importance sampling with any number of temperatures (section 4.2): the program of one step, run in a loop.
 //!
-//! With the reversed transition as inverse model, Algorithm 1 telescopes to
-//! L = Σₜ (βₜ − βₜ₋₁) log[p(x, zₜ₋₁) / q₀(zₜ₋₁)]. (The paper prints zₜ in place of zₜ₋₁; that is no lower bound.) All it
-//! needs of the transitions is that step t leaves the bridge pₜ invariant: Metropolis–Hastings and Gibbs do.
+//! With the reversed transition as inverse model, Algorithm 1 telescopes to L = Σₜ (βₜ − βₜ₋₁) log[p(x, zₜ₋₁) /
+//! q₀(zₜ₋₁)]. (The paper prints zₜ in place of zₜ₋₁, which is not a lower bound.) The only requirement is that step t
+//! leaves the bridge pₜ invariant, as Metropolis–Hastings and Gibbs steps do.
 
 use super::Approximation;
 use crate::density::{Density, Given};
@@ -14,23 +14,23 @@ use crate::target::{Landscape, evaluate};
 use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::{Array, Run};
 
-/// What an annealed chain came to.
+/// The result of annealing.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Annealed {
-    /// The last positions.
+    /// The final positions.
     pub z: Vec<Vec<f64>>,
-    /// The log weight of each chain: its mean is a lower bound, E exp(L) = p(x).
+    /// The log weight of each chain. Its mean is a lower bound, and E exp(L) = p(x).
     pub log_weights: Vec<f64>,
-    /// Mean acceptance probability at each temperature, where the transition accepts or rejects.
+    /// Mean acceptance probability at each temperature, if the transition accepts or rejects.
     pub accept: Option<Vec<f64>>,
 }
 
 impl Approximation {
     /// Anneal from q(z₀|x) to the target through 0 = β₀ < β₁ ≤ … ≤ β_T = 1, one step of `transition` at each βₜ.
     ///
-    /// The transition must leave its target invariant. Its parameters start from the target's curvature and are not
-    /// learned; for a chain that learns them, see [`Chain::annealed`](crate::Chain::annealed).
+    /// The transition must leave its target invariant. Its parameters are set from the target's curvature and are not
+    /// learned. For a chain that learns them, see [`Chain::annealed`](crate::Chain::annealed).
     pub fn anneal(&self, transition: &dyn Transition, betas: &[f64], chains: usize, seed: u64) -> Result<Annealed> {
         let rising = betas.windows(2).all(|w| w[0] <= w[1]);
         if betas.is_empty() || !rising || betas[0] < 0.0 || betas[betas.len() - 1] != 1.0 {
@@ -55,7 +55,7 @@ impl Approximation {
             let given = Given::nothing(&q0, data);
             let log_q0 = |z| self.chain.initial.log_density(&q0, &given, z);
             let gain = step * (evaluate(target, &target_scope, z)? - log_q0(z)?);
-            // Nothing is gained or lost where the temperature does not change, also where log p = −∞.
+            // Nothing is gained or lost if the temperature does not change, even where log p = −∞.
             let gain = step.eq(0.0).select(0.0, gain);
             let bend = |z, log_p| {
                 let log_q0 = log_q0(z)?;

@@ -1,4 +1,4 @@
-//! Draws from an approximation with their weights, and what they say about it.
+//! Draws from an approximation with their weights, and diagnostics computed from them.
 
 use super::Approximation;
 use crate::bound::Objective;
@@ -9,10 +9,10 @@ use crate::scope::{Choices, write};
 use crate::transition::Diagnostic;
 use mcvi_expr::{Program, Run};
 
-/// Rows of one evaluation.
+/// Rows per evaluation.
 const ROWS: usize = 1000;
 
-/// ΔH beyond which a trajectory counts as diverged, as in Stan.
+/// ΔH above which a trajectory counts as diverged, as in Stan.
 const DIVERGED: f64 = 1000.0;
 
 /// Independent draws of z with the log weight L of the path that led to each.
@@ -25,15 +25,15 @@ pub struct Draws {
     pub log_weights: Vec<f64>,
     /// log p(x, z) of each draw.
     pub log_p: Vec<f64>,
-    /// The bound before the first step, draw by draw.
+    /// The bound before the first step, for each draw.
     pub first: Vec<f64>,
-    /// log αₜ of each step, draw by draw.
+    /// log αₜ of each step, for each draw.
     pub steps: Vec<Vec<f64>>,
-    /// Diagnostics of each step, draw by draw.
+    /// Diagnostics of each step, for each draw.
     pub diagnostics: Vec<Vec<(Diagnostic, Vec<f64>)>>,
 }
 
-/// What draws say about the approximation they come from.
+/// Diagnostics of an approximation, computed from its draws.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Diagnostics {
@@ -43,7 +43,7 @@ pub struct Diagnostics {
     pub log_evidence: LogMean,
     /// Effective sample size of the weights.
     pub effective: f64,
-    /// Pareto k̂ of the weights: above [`RELIABLE_K`](crate::diagnostics::RELIABLE_K) they cannot be relied on.
+    /// Pareto k̂ of the weights: above [`RELIABLE_K`](crate::diagnostics::RELIABLE_K) they are not reliable.
     pub pareto_k: f64,
     /// R² of Salimans & Knowles (2013) over paths: L in place of log p − log q.
     pub r2_path: f64,
@@ -126,7 +126,7 @@ impl Draws {
         self.diagnostics.iter_mut().flatten().for_each(|(_, c)| c.truncate(count));
     }
 
-    /// What they say about the approximation.
+    /// Diagnostics computed from these draws.
     pub fn diagnose(&self) -> Diagnostics {
         let log_q: Vec<f64> = self.log_p.iter().zip(&self.log_weights).map(|(p, l)| p - l).collect();
         let find = |kind: Diagnostic| -> Vec<Option<&Vec<f64>>> {

@@ -1,4 +1,4 @@
-//! The gradient of the bound by itself: its value, and how much it varies.
+//! The gradient of the bound on its own: its value and its variance.
 
 use super::Approximation;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use mcvi_expr::{Program, Run, grad};
 /// Values by name.
 pub type NamedValues = Vec<(String, Vec<f64>)>;
 
-/// How much the stochastic gradient of one parameter varies.
+/// The variability of the stochastic gradient of one parameter.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GradientSpread {
@@ -17,12 +17,13 @@ pub struct GradientSpread {
     pub name: String,
     /// The mean of each element's gradient, in units of the parameter's scale.
     pub mean: Vec<f64>,
-    /// Its variance from iteration to iteration.
+    /// Its variance between iterations.
     pub variance: Vec<f64>,
 }
 
 impl Approximation {
-    /// The bound over `draws` draws and its gradient in everything learned, by name, with choices averaged over.
+    /// The bound over `draws` draws and its gradient with respect to everything learned, by name, averaged over
+    /// choices.
     pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, NamedValues)> {
         let (mut program, learned) = self.gradient_program(draws, seed)?;
         program.run(1)?;
@@ -34,7 +35,7 @@ impl Approximation {
         Ok((value, gradients.collect::<Result<_>>()?))
     }
 
-    /// How much the gradient of the bound over `draws` draws varies, from `samples` samples of it.
+    /// The variability of the gradient of the bound over `draws` draws, estimated from `samples` samples.
     pub fn gradient_spread(&self, draws: usize, samples: usize, seed: u64) -> Result<Vec<GradientSpread>> {
         let (mut program, learned) = self.gradient_program(draws, seed)?;
         let run = learned.iter().fold(Run::steps(samples), |run, (name, _)| run.record(name));
@@ -51,7 +52,7 @@ impl Approximation {
         Ok(spread.collect())
     }
 
-    /// The bound, and under each learned parameter's name its gradient.
+    /// The bound, and the gradient of each learned parameter under its name.
     fn gradient_program(&self, draws: usize, seed: u64) -> Result<(Program, Vec<(String, Param)>)> {
         if draws == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });

@@ -1,8 +1,8 @@
-//! Linear-Gaussian inverse models by regression: over forward draws, the best r is known in closed form.
+//! Linear-Gaussian inverse models by regression: given forward draws, the best r is known in closed form.
 //!
 //! Given the forward chain, E log r is largest when the mean of r is the regression of its value on its features and
-//! its covariance that of the residuals. A fit starts there and may end there; in between, r and q are learned
-//! together.
+//! its covariance is that of the residuals. A fit starts from this solution and may end with it; in between, r and q
+//! are learned together.
 
 use super::Approximation;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use mcvi_expr::{Array, Program};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::collections::BTreeMap;
 
-/// Values of the regression problem of one inverse model.
+/// Data of the regression problem of one inverse model.
 #[derive(Default)]
 struct Sample {
     /// Names and widths of the blocks of features.
@@ -23,15 +23,15 @@ struct Sample {
     y: Vec<Vec<f64>>,
 }
 
-/// A compiled forward pass that collects what each inverse model is asked.
+/// A compiled forward pass that collects the inputs and values of every inverse model.
 pub(crate) struct InverseRegression {
     program: Program,
     seed: u64,
-    asked: Vec<Asked>,
+    evaluations: Vec<Evaluation>,
 }
 
-/// What one evaluation of an inverse model consists of.
-struct Asked {
+/// One evaluation of an inverse model.
+struct Evaluation {
     path: String,
     blocks: Vec<(&'static str, usize)>,
     weighted: bool,
@@ -43,10 +43,10 @@ impl InverseRegression {
         let learned = |o: &Observation<'_>, name: &str| {
             approximation.params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned)
         };
-        let (program, asked) = approximation.program(rows, Choices::Sample, |scope, _, program| {
-            let (mut program, mut asked) = (program.seed(seed), vec![]);
+        let (program, evaluations) = approximation.program(rows, Choices::Sample, |scope, _, program| {
+            let (mut program, mut evaluations) = (program.seed(seed), vec![]);
             for o in scope.observations().iter().filter(|o| learned(o, "bias") && learned(o, "log_sd")) {
-                let i = asked.len();
+                let i = evaluations.len();
                 program = program.output(&format!("y{i}"), o.value);
                 for (name, x) in &o.features {
                     program = program.output(&format!("{name}{i}"), *x);
@@ -55,27 +55,27 @@ impl InverseRegression {
                     program = program.output(&format!("weight{i}"), weight);
                 }
                 let blocks = o.features.iter().map(|(name, x)| (*name, x.shape().dims()[1])).collect();
-                asked.push(Asked { path: o.path.clone(), blocks, weighted: o.weight.is_some() });
+                evaluations.push(Evaluation { path: o.path.clone(), blocks, weighted: o.weight.is_some() });
             }
-            Ok((program, asked))
+            Ok((program, evaluations))
         })?;
-        Ok(InverseRegression { program, seed, asked })
+        Ok(InverseRegression { program, seed, evaluations })
     }
 
     /// Whether a parameter is set by regression.
     pub fn covers(&self, name: &str) -> bool {
-        self.asked.iter().any(|a| name.strip_prefix(&a.path).is_some_and(|rest| rest.starts_with('.')))
+        self.evaluations.iter().any(|a| name.strip_prefix(&a.path).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// Whether there is anything to regress, and no draw belongs to a branch that it may leave.
+    /// Whether there is anything to regress, and no regression is weighted by the branch that a draw took.
     pub fn is_smooth(&self) -> bool {
-        !self.asked.is_empty() && self.asked.iter().all(|a| !a.weighted)
+        !self.evaluations.is_empty() && self.evaluations.iter().all(|a| !a.weighted)
     }
 
-    /// The parameters with every linear-Gaussian inverse model that is learned set to its regression.
+    /// The parameters, with every learned linear-Gaussian inverse model set to its regression.
     pub fn solve(&mut self, params: &Params) -> Result<Params> {
         let mut params = params.clone();
-        if self.asked.is_empty() {
+        if self.evaluations.is_empty() {
             return Ok(params);
         }
         let program = &mut self.program;
@@ -89,20 +89,20 @@ impl InverseRegression {
             Ok(array.to_f64().chunks(width).map(<[f64]>::to_vec).collect())
         };
         let mut samples: BTreeMap<&str, Sample> = BTreeMap::new();
-        for (i, asked) in self.asked.iter().enumerate() {
-            let sample = samples.entry(&asked.path).or_default();
-            sample.blocks.clone_from(&asked.blocks);
+        for (i, evaluation) in self.evaluations.iter().enumerate() {
+            let sample = samples.entry(&evaluation.path).or_default();
+            sample.blocks.clone_from(&evaluation.blocks);
             let y = read(format!("y{i}"))?;
             let mut x = vec![vec![]; y.len()];
-            for (name, _) in &asked.blocks {
+            for (name, _) in &evaluation.blocks {
                 x.iter_mut().zip(read(format!("{name}{i}"))?).for_each(|(row, more)| row.extend(more));
             }
-            let counts = match asked.weighted {
+            let counts = match evaluation.weighted {
                 true => read(format!("weight{i}"))?.into_iter().map(|w| w[0] > 0.0).collect(),
                 false => vec![true; y.len()],
             };
             for ((x, y), counts) in x.into_iter().zip(y).zip(counts) {
-                // A draw that has diverged says nothing about where the others go.
+                // A draw that has diverged carries no information about the others.
                 if counts && x.iter().chain(&y).all(|v| v.is_finite()) {
                     sample.x.push(x);
                     sample.y.push(y);
@@ -127,11 +127,12 @@ impl Sample {
         let (y_mean, y_sd) = moments(&self.y, d);
         let x = DMatrix::from_fn(n, k, |i, j| (self.x[i][j] - x_mean[j]) / x_sd[j]);
         let y = DMatrix::from_fn(n, d, |i, j| (self.y[i][j] - y_mean[j]) / y_sd[j]);
-        // Features may be collinear: z and the gradient of a Gaussian are. Directions without variance get no weight.
+        // Features may be collinear, as z and the gradient of a Gaussian are. Directions without variance get no
+        // weight.
         let b = pseudo_inverse(x.transpose() * &x / n as f64) * (x.transpose() * &y / n as f64);
         let residuals = y - &x * &b;
         let covariance = residuals.transpose() * &residuals / n as f64;
-        // A deterministic relation would make r a point mass; keep a trace of width.
+        // A deterministic relation would make r a point mass; keep a minimal width.
         let floor = 1e-12;
         let sd: Vec<f64> = (0..d).map(|j| covariance[(j, j)].max(floor).sqrt() * y_sd[j]).collect();
         let coefficient = |i: usize, j: usize| b[(i, j)] * y_sd[j] / x_sd[i];
@@ -163,7 +164,7 @@ impl Sample {
     }
 }
 
-/// The inverse of a symmetric matrix, zero along directions it (nearly) maps to zero.
+/// The inverse of a symmetric matrix, zero along directions in its (numerical) null space.
 fn pseudo_inverse(matrix: DMatrix<f64>) -> DMatrix<f64> {
     if matrix.is_empty() {
         return matrix;
@@ -174,7 +175,7 @@ fn pseudo_inverse(matrix: DMatrix<f64>) -> DMatrix<f64> {
     v * DMatrix::from_diagonal(&inverse) * v.transpose()
 }
 
-/// Mean and standard deviation of each column; those of constants count as their rounding.
+/// Mean and standard deviation of each column. For constants, the rounding error counts as the standard deviation.
 fn moments(rows: &[Vec<f64>], width: usize) -> (Vec<f64>, Vec<f64>) {
     let n = rows.len() as f64;
     let mean: Vec<f64> = (0..width).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / n).collect();

@@ -1,4 +1,4 @@
-//! A chain for a target, with its parameters: what is fitted, drawn from, grown and saved.
+//! A chain for a target together with its parameters: what is fitted, drawn from, grown and saved.
 
 mod annealing;
 mod draws;
@@ -25,10 +25,10 @@ use crate::transition::Transition;
 use mcvi_expr::{Program, ProgramBuilder};
 use std::sync::Arc;
 
-/// Forward draws from which linear-Gaussian inverse models start.
+/// Forward draws used to initialise linear-Gaussian inverse models.
 const PILOT: usize = 4000;
 
-/// An approximation to the posterior: a chain, and the parameters it has at present.
+/// An approximation to the posterior: a chain and its current parameters.
 #[derive(Clone)]
 pub struct Approximation {
     pub(crate) target: Arc<dyn Target>,
@@ -39,7 +39,7 @@ pub struct Approximation {
 }
 
 impl Approximation {
-    /// A chain for a target, started from the target: centre and scales from its mode and the curvature there,
+    /// A chain for a target, initialised from the target: centre and scales from its mode and the curvature there,
     /// inverse models by regression.
     pub fn new(target: impl Target + 'static, chain: Chain) -> Result<Self> {
         let target: Arc<dyn Target> = Arc::new(target);
@@ -47,12 +47,12 @@ impl Approximation {
         Approximation::from(target, chain, initialisation)
     }
 
-    /// The same from an initialisation of your own.
+    /// The same with a custom initialisation.
     pub fn from(target: Arc<dyn Target>, chain: Chain, initialisation: Initialisation) -> Result<Self> {
         Approximation::initialised(target, chain, initialisation, Hardware::default())
     }
 
-    /// The same on the hardware given.
+    /// The same on the given hardware.
     pub fn initialised(
         target: Arc<dyn Target>,
         chain: Chain,
@@ -62,7 +62,7 @@ impl Approximation {
         Approximation { target, chain, initialisation, params: Params::default(), hardware }.started()
     }
 
-    /// With starting values for all parameters that it does not have yet, and inverse models by regression.
+    /// With initial values for all parameters that it does not have yet, and inverse models by regression.
     fn started(self) -> Result<Self> {
         let (has, needs) = (self.initialisation.center.len(), self.target.dim());
         if needs == 0 {
@@ -77,12 +77,12 @@ impl Approximation {
         Ok(started)
     }
 
-    /// The same on other hardware: everything computed with it from now on runs there.
+    /// The same on other hardware, on which everything from now on is computed.
     pub fn on(self, hardware: Hardware) -> Self {
         Approximation { hardware, ..self }
     }
 
-    /// Algorithm 4, line 2: the same approximation, held as it is, with one more step to be learned.
+    /// Algorithm 4, line 2: the same approximation with its parameters frozen, and one more step to be learned.
     pub fn grown(&self, transition: impl Transition + 'static) -> Result<Self> {
         if !matches!(self.chain.annealing, Annealing::Off) {
             let why = "an annealed chain cannot grow: its temperatures end with its last step".to_owned();
@@ -97,14 +97,14 @@ impl Approximation {
         Approximation { chain: self.chain.clone().step(transition), params, ..self.clone() }.started()
     }
 
-    /// The same parameters in another chain; what it needs beyond them starts from the target.
+    /// The same parameters in another chain. Any further parameters it needs are initialised from the target.
     pub fn with_chain(&self, chain: Chain) -> Result<Self> {
         let target = self.target.as_ref();
         let params = self.compile(2, Choices::Sample).params(|scope| lower_bound(target, &chain, scope).map(drop))?;
         Ok(Approximation { chain, params, ..self.clone() })
     }
 
-    /// What its programs are built over.
+    /// What its programs are built from.
     pub(crate) fn compile(&self, rows: usize, choices: Choices) -> Compile<'_> {
         Compile {
             dtype: self.target.dtype(),
@@ -116,7 +116,7 @@ impl Approximation {
         }
     }
 
-    /// A program around Algorithm 1: `build` adds what is wanted of the estimate.
+    /// A program around Algorithm 1: `build` adds outputs computed from the estimate.
     pub(crate) fn program<T>(
         &self,
         rows: usize,
@@ -134,7 +134,7 @@ impl Approximation {
         &self.params
     }
 
-    /// The parameters, to be changed.
+    /// The parameters, mutably.
     pub fn params_mut(&mut self) -> &mut Params {
         &mut self.params
     }
@@ -149,17 +149,17 @@ impl Approximation {
         self.target.as_ref()
     }
 
-    /// Where the target was found to lie.
+    /// The initialisation: the location and scale of the target.
     pub fn initialisation(&self) -> &Initialisation {
         &self.initialisation
     }
 
-    /// What it is computed with.
+    /// The hardware it is computed on.
     pub fn hardware(&self) -> Hardware {
         self.hardware
     }
 
-    /// Set every linear-Gaussian inverse model to its best for the chain as it is, by regression over `draws` draws.
+    /// Set every linear-Gaussian inverse model to its optimum for the current chain, by regression over `draws` draws.
     pub fn regress_inverses(&mut self, draws: usize, seed: u64) -> Result<()> {
         if draws == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });

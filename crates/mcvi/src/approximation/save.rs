@@ -1,4 +1,4 @@
-//! Saving a fit and loading it again, to draw more from later or to grow.
+//! Saving a fit and loading it again, to draw more from it or to grow it.
 
 use super::Approximation;
 use crate::chain::Chain;
@@ -18,20 +18,20 @@ const CENTER: &str = "start.center";
 const COVARIANCE: &str = "start.covariance";
 
 impl Approximation {
-    /// Write the chain and all parameters to a file. A file of that name is replaced atomically.
+    /// Write the chain and all parameters to a file. An existing file is replaced atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut record = Record::default();
         for (name, p) in self.params.iter() {
-            record.keep(name, p.value.clone());
-            record.keep(&scale_of(name), Array::new(p.scale.len(), p.scale.clone())?);
+            record.set_array(name, p.value.clone());
+            record.set_array(&scale_of(name), Array::new(p.scale.len(), p.scale.clone())?);
         }
         let Initialisation { center, covariance, .. } = &self.initialisation;
         let d = center.len();
-        record.keep(CENTER, Array::new(d, center.clone())?);
-        record.keep(COVARIANCE, Array::new([d, d], covariance.clone())?);
+        record.set_array(CENTER, Array::new(d, center.clone())?);
+        record.set_array(COVARIANCE, Array::new([d, d], covariance.clone())?);
         let frozen: Vec<&str> = self.params.iter().filter(|(_, p)| !p.learned).map(|(name, _)| name).collect();
-        record.say_data("chain", &self.chain)?;
-        record.say("frozen", frozen.join("\n"));
+        record.set_json("chain", &self.chain)?;
+        record.set_text("frozen", frozen.join("\n"));
         record.write(path.as_ref(), FORMAT)
     }
 
@@ -40,26 +40,26 @@ impl Approximation {
         Approximation::read(path.as_ref(), Arc::new(target), None, Hardware::default())
     }
 
-    /// The same for a chain given: one with kinds of your own, which no file can hold, or one of a file of version 0.1,
-    /// which did not hold chains as data. A file that does must hold the same one.
+    /// The same for a given chain: for one with custom kinds, which a file cannot hold, or for a file of version 0.1,
+    /// which did not hold chains as data. If the file holds a chain, it must be the same one.
     pub fn load_with(path: impl AsRef<Path>, target: impl Target + 'static, chain: Chain) -> Result<Self> {
         Approximation::read(path.as_ref(), Arc::new(target), Some(chain), Hardware::default())
     }
 
-    /// The same, with whatever is known.
+    /// The same, with or without a chain.
     pub fn read(path: &Path, target: Arc<dyn Target>, chain: Option<Chain>, hardware: Hardware) -> Result<Self> {
         let record = Record::open(path, FORMAT)?;
         let no = |why: String| Err(Error::File { path: path.display().to_string(), why });
         let saved: Option<Chain> = match record.version {
             1 => None,
-            _ => Some(record.data("chain").map_err(|why| bad(path, why))?),
+            _ => Some(record.json("chain").map_err(|why| bad(path, why))?),
         };
         let chain = match (saved, chain) {
             (Some(saved), Some(chain)) if saved != chain => {
                 return no(format!("holds a fit of another chain: {}; this one is {}", whole(&saved), whole(&chain)));
             }
             (_, Some(chain)) | (Some(chain), None) => chain,
-            (None, None) => return no("does not hold its chain, being of version 0.1; give the chain".to_owned()),
+            (None, None) => return no("is of version 0.1 and does not hold its chain; give the chain".to_owned()),
         };
         let read = |name: &str| record.array(name).map_err(|why| bad(path, why));
         let (center, covariance) = (read(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
@@ -69,11 +69,11 @@ impl Approximation {
             return no(format!("is a fit in {is} dimensions, the target has {needs}"));
         }
         if initialisation.covariance.len() != target.dim().pow(2) {
-            return no(format!("`{COVARIANCE}` is no matrix of {} rows", target.dim()));
+            return no(format!("`{COVARIANCE}` is not a matrix of {} rows", target.dim()));
         }
-        // The chain says what parameters there are; the file has their values.
+        // The chain determines the parameters; the file holds their values.
         let mut made = Approximation::initialised(target, chain, initialisation, hardware)?;
-        let frozen: Vec<&str> = record.word("frozen").map_or(vec![], |names| names.split('\n').collect());
+        let frozen: Vec<&str> = record.text("frozen").map_or(vec![], |names| names.split('\n').collect());
         let mut params = Params::default();
         for (name, param) in made.params.iter() {
             let value = read(name)?.clone();
@@ -96,7 +96,7 @@ fn whole(chain: &Chain) -> String {
     format!("{chain} ({})", serde_json::json!(chain))
 }
 
-/// Under what name the scale of a parameter is kept.
+/// The name under which the scale of a parameter is saved.
 fn scale_of(name: &str) -> String {
     format!("scale of {name}")
 }

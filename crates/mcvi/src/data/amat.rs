@@ -28,14 +28,14 @@ pub(super) fn read(path: &Path, split: Split) -> Result<Images> {
     Ok(images)
 }
 
-/// Packs the text as it comes: it is sixteen times the size of the bits.
+/// Packs the text as it is read: it is sixteen times the size of the bits.
 #[derive(Default)]
 struct Lines {
-    /// Number of the line at hand, from 1.
+    /// Number of the current line, from 1.
     line: usize,
-    /// Pixels of it so far.
+    /// Pixels in it so far.
     so_far: usize,
-    /// Whether the last byte was a pixel, behind which another needs a space.
+    /// Whether the last byte was a pixel, after which another needs a space.
     joined: bool,
     bits: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The end of a line, or of the file. Empty lines count for nothing.
+    /// The end of a line, or of the file. Empty lines are ignored.
     fn end(&mut self) -> Result<(), Bad> {
         if self.so_far != 0 && self.so_far != PIXELS {
             return Err(Bad::Length { found: self.so_far, line: self.line });

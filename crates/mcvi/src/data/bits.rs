@@ -1,4 +1,4 @@
-//! Binarized MNIST as packed bits: 28×28 pixels, 98 bytes an image, row by row, the most significant bit first.
+//! Binarized MNIST as packed bits: 28×28 pixels, 98 bytes per image, row by row, the most significant bit first.
 
 use super::file::unreadable;
 use super::{Images, Split, known, wrong};

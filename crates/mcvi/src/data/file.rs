@@ -1,4 +1,4 @@
-//! Opening files, gzipped or not, and telling damage from other failures.
+//! Opening files, gzipped or not, and distinguishing damage from other failures.
 
 use super::wrong;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// A file being read, unzipped on the way if its first bytes say that it is zipped.
+/// An open file, decompressed on the fly if its first bytes say that it is gzipped.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     zipped: bool,
@@ -23,14 +23,14 @@ impl Source {
         Ok(Source { path: path.to_owned(), zipped, stream })
     }
 
-    /// Up to `most` bytes; fewer only at the end of the file. Memory grows with what is there, not with `most`.
+    /// Up to `most` bytes; fewer only at the end of the file. Memory grows with the file, not with `most`.
     pub(super) fn read(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![];
         self.stream.by_ref().take(most as u64).read_to_end(&mut bytes).map_err(|e| self.failed(&e))?;
         Ok(bytes)
     }
 
-    /// Some bytes into the buffer; none only at the end of the file.
+    /// Read some bytes into the buffer; none only at the end of the file.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             match self.stream.read(buffer) {

@@ -1,4 +1,4 @@
-//! Which format a folder holds, told by the names of its files, and where each split is.
+//! The format of a folder, recognised by its file names, and the location of each split.
 
 use super::file::unreadable;
 use super::known::WHERE;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How images are written.
+/// File formats of images.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Format {
@@ -41,9 +41,9 @@ impl Format {
     /// The formats with a file for each split.
     const NAMED: [Format; 4] = [Format::Bits, Format::Amat, Format::Idx, Format::Npy];
 
-    /// Under what names the images of a split may be, the preferred one first.
+    /// The possible file names of a split, the preferred one first.
     ///
-    /// Unzipped files come first: they are there when somebody has unzipped the others beside them.
+    /// Uncompressed files come first: they are there because somebody has unpacked the others.
     fn names(self, split: Split) -> Vec<String> {
         match (self, split) {
             (Format::Bits, _) => vec![format!("{split}.bits")],
@@ -72,17 +72,17 @@ impl Format {
     }
 }
 
-/// Images on disk: where they are and in which format, not yet read.
+/// Images on disk: their location and format, not yet read.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     path: PathBuf,
     format: Format,
-    /// One file or folder with everything, to be split by sixths.
+    /// One file or folder with everything, to be split into sixths.
     whole: bool,
 }
 
 impl Dataset {
-    /// TracePoint at a folder, or at one `.npy` file, and tell its format by the names of the files.
+    /// Open a folder, or a single `.npy` file, and recognise its format by the file names.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let made = |format, whole| Ok(Dataset { path: path.to_owned(), format, whole });
@@ -110,7 +110,7 @@ impl Dataset {
                 return Err(wrong(path, found, "one format", remedy));
             }
         }
-        // Pictures come last: one beside data in another format is an illustration.
+        // Pictures come last: a picture beside data in another format is an illustration.
         if Split::ALL.iter().any(|split| path.join(split.to_string()).is_dir()) {
             return made(Format::Pictures, false);
         }
@@ -160,8 +160,8 @@ impl Dataset {
                 None => images.clone(),
                 Some(part) if part.is_empty() => {
                     let found = format!("{} images", images.len());
-                    let remedy = "add images, or give the splits apart";
-                    return Err(wrong(path, found, "at least 6, to be split by sixths", remedy));
+                    let remedy = "add images, or give the splits separately";
+                    return Err(wrong(path, found, "at least 6, to be split into sixths", remedy));
                 }
                 Some(part) => images.take(part)?,
             });
@@ -176,7 +176,7 @@ impl Dataset {
         Ok(sets.try_into().expect("a set was read for each split"))
     }
 
-    /// The file or folder a split is in.
+    /// The file or folder of a split.
     fn place(&self, split: Split) -> Result<PathBuf> {
         if self.whole {
             return Ok(self.path.clone());
@@ -193,7 +193,7 @@ impl Dataset {
         })
     }
 
-    /// Which images of its file are a split; none means all of them.
+    /// Which images of its file belong to a split; none means all of them.
     fn part(&self, split: Split, n: usize) -> Option<Range<usize>> {
         let sixth = n / 6;
         match (self.whole, self.format, split) {
@@ -230,5 +230,5 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
     let first: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-    format!("no images I know ({}{more})", first.join(", "))
+    format!("no known images ({}{more})", first.join(", "))
 }

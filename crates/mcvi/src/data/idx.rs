@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
         return Err(bad(format!("{} bytes of pixels", grey.len()), expected()));
     }
     if !source.read(1)?.is_empty() {
-        return Err(bad("more behind the last image".to_owned(), expected()));
+        return Err(bad("more after the last image".to_owned(), expected()));
     }
     Images::new(height, width, grey)
 }

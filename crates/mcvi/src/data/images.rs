@@ -1,4 +1,4 @@
-//! A set of images in memory: one bit a binary pixel, one byte a grey one, floats only when asked for.
+//! A set of images in memory: one bit per binary pixel, one byte per grey one, floats only on demand.
 
 use super::order::{PIXELS, generator};
 use super::{Split, known};
@@ -20,28 +20,28 @@ pub struct Images {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Pixels {
-    /// Row by row, the most significant bit first; an image begins with a byte of its own, and the bits left over in
-    /// its last byte are zero.
+    /// Row by row, the most significant bit first. Each image starts with a new byte, and the unused bits of its last
+    /// byte are zero.
     Binary(Vec<u8>),
     /// Row by row, 0 black and 255 white.
     Grey(Vec<u8>),
 }
 
 impl Images {
-    /// Images from their pixels row by row, 0 black and 255 white; binary ones if there is nothing between.
+    /// Images from their pixels row by row, 0 black and 255 white; binary if there is nothing in between.
     pub fn new(height: usize, width: usize, grey: Vec<u8>) -> Result<Self> {
         let count = counted(height, width, height.saturating_mul(width), grey.len())?;
         let images = Images { height, width, count, pixels: Pixels::Grey(grey) };
         Ok(images.packed_if(|p| p == 0 || p == 255, |p| p == 255).unwrap_or(images))
     }
 
-    /// Binary images from packed bits: row by row, the most significant bit first, each image in bytes of its own.
+    /// Binary images from packed bits: row by row, the most significant bit first, each image starting with a new byte.
     pub fn from_bits(height: usize, width: usize, mut bits: Vec<u8>) -> Result<Self> {
         let pixels = height.saturating_mul(width);
         let stride = pixels.div_ceil(8);
         let count = counted(height, width, stride, bits.len())?;
         if !pixels.is_multiple_of(8) {
-            // Equal images are equal bytes: what is left over means nothing.
+            // Equal images have equal bytes: unused bits are cleared.
             let mask = 0xff << (8 - pixels % 8);
             bits.chunks_exact_mut(stride).for_each(|image| image[stride - 1] &= mask);
         }
@@ -49,7 +49,7 @@ impl Images {
     }
 
     /// Number of images.
-    #[allow(clippy::len_without_is_empty)] // there is always one
+    #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.count
     }
@@ -79,7 +79,7 @@ impl Images {
         self.gather(self.count, 0..self.count)
     }
 
-    /// The images of these numbers, as [`array`](Self::array) gives them: a minibatch.
+    /// The images with these indices, as [`array`](Self::array) gives them: a minibatch.
     pub fn batch(&self, numbers: &[i32]) -> Result<Array> {
         let outside = |i: &&i32| usize::try_from(**i).map_or(true, |i| i >= self.count);
         if let Some(i) = numbers.iter().find(outside) {
@@ -105,7 +105,7 @@ impl Images {
     /// One image, its pixels from 0 to 1.
     ///
     /// # Panics
-    /// If there is no image of that number, as an index into a slice does.
+    /// If the index is out of range, like indexing a slice.
     pub fn row(&self, i: usize) -> Vec<f32> {
         let mut row = vec![0.0; self.pixels()];
         self.write(i, &mut row);
@@ -141,7 +141,7 @@ impl Images {
         Ok(Images { count: range.len(), pixels, ..*self })
     }
 
-    /// These images and then the others, which must be of the same size; grey if either are.
+    /// These images followed by the others, which must have the same size; grey if either are.
     pub fn joined(&self, other: &Images) -> Result<Self> {
         let sizes = [(self.height, self.width), (other.height, other.width)];
         if sizes[0] != sizes[1] || self.count + other.count > i32::MAX as usize {
@@ -161,7 +161,7 @@ impl Images {
         Ok(Images { count: self.count + other.count, pixels, ..*self })
     }
 
-    /// The same images with a byte a pixel.
+    /// The same images with one byte per pixel.
     pub(super) fn grey(&self) -> Images {
         let Pixels::Binary(bits) = &self.pixels else { return self.clone() };
         let mut grey = Vec::with_capacity(self.count * self.pixels());
@@ -171,11 +171,11 @@ impl Images {
         Images { pixels: Pixels::Grey(grey), ..*self }
     }
 
-    /// Binary images: a pixel is white with the probability of its grey value, drawn by seed and split, the same on
-    /// every machine and in every version. Binary images stay as they are.
+    /// Binary images: each pixel is white with the probability of its grey value, drawn by seed and split, identically
+    /// on every machine and in every version. Binary images are unchanged.
     pub fn binarized(&self, seed: u64, split: Split) -> Images {
         let mut rng = generator(seed, split as u64, PIXELS);
-        // One draw for every pixel, also the black ones, so that no pixel's draw depends on another's value.
+        // One draw for every pixel, even black ones, so that no pixel's draw depends on another's value.
         self.packed_if(|_| true, |p| (u64::from(rng.next_u32()) * 255) >> 32 < u64::from(p))
             .unwrap_or_else(|| self.clone())
     }
@@ -196,19 +196,20 @@ impl Images {
         Some(Images { pixels: Pixels::Binary(bits), ..*self })
     }
 
-    /// SHA-256 of size, kind and pixels, to pin a run to its data. The same images have the same one in any format.
+    /// SHA-256 of size, kind and pixels, to tie a run to its data. The same images have the same checksum in any
+    /// format.
     pub fn checksum(&self) -> String {
         let kind = if self.is_binary() { "binary" } else { "grey" };
         let head = format!("mcvi images 1: {} {kind} {}x{}\n", self.count, self.height, self.width);
         hex(Sha256::new().chain_update(head).chain_update(self.bytes()))
     }
 
-    /// The published set these images are, recognised by their pixels: "binarized MNIST, train", say.
+    /// The published data set these images are, recognised by their pixels: "binarized MNIST, train", for example.
     pub fn known(&self) -> Option<String> {
         known::name(self)
     }
 
-    /// SHA-256 of the pixels alone, as they are kept.
+    /// SHA-256 of the pixels alone, as stored.
     pub(super) fn digest(&self) -> String {
         hex(Sha256::new().chain_update(self.bytes()))
     }
@@ -233,7 +234,7 @@ impl fmt::Debug for Images {
     }
 }
 
-/// How many images of `stride` bytes there are in `len`: at least one, and no more than `i32` can number.
+/// The number of images of `stride` bytes in `len` bytes: at least one, and at most `i32::MAX`.
 fn counted(height: usize, width: usize, stride: usize, len: usize) -> Result<usize> {
     let fits = stride > 0 && len > 0 && len.is_multiple_of(stride) && len / stride <= i32::MAX as usize;
     if !fits || height.checked_mul(width).is_none() {

@@ -4,7 +4,7 @@ use super::{Images, Split, wrong};
 use crate::error::Result;
 use std::path::Path;
 
-/// Where the data of the paper can be had, for the messages of errors.
+/// Where the paper's data are published, for error messages.
 pub(super) const WHERE: &str = "binarized MNIST is published as binarized_mnist_train.amat, binarized_mnist_valid.amat \
     and binarized_mnist_test.amat (Hugo Larochelle, Université de Montréal; mirrored widely), grey MNIST as \
     train-images-idx3-ubyte.gz and t10k-images-idx3-ubyte.gz";
@@ -40,7 +40,7 @@ impl Known {
     }
 }
 
-/// What these images are.
+/// The name of the published set.
 pub(super) fn name(images: &Images) -> Option<String> {
     let mut candidates = KNOWN.iter().filter(|known| known.may_be(images)).peekable();
     candidates.peek()?;
@@ -48,9 +48,9 @@ pub(super) fn name(images: &Images) -> Option<String> {
     candidates.find(|known| known.digest == digest).map(|known| format!("{}, {}", known.name, known.split))
 }
 
-/// Check images from a file in a format of binarized MNIST: as many as it has, they must be its images.
+/// Check images from a file in a format of binarized MNIST: if there are as many, they must be its images.
 ///
-/// There is no such check for IDX files: Fashion-MNIST and others have the names and sizes of MNIST's.
+/// There is no such check for IDX files: Fashion-MNIST and others have the same file names and sizes as MNIST.
 pub(super) fn check(path: &Path, split: Split, images: &Images) -> Result<()> {
     let Some(known) = KNOWN.iter().find(|k| k.split == split && k.binary && k.may_be(images)) else {
         return Ok(());

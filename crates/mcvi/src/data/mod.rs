@@ -1,4 +1,4 @@
-//! Sets of images: reading them in the formats they are published in, checking them, and the order of an epoch.
+//! Sets of images: reading and checking the formats they are published in, and the order of images in an epoch.
 //!
 //! ```no_run
 //! use mcvi::data::{Binarization, Dataset, Split, order};
@@ -22,8 +22,8 @@
 //! | NumPy | `train.npy`, `valid.npy`, `test.npy`, or the path of one `.npy` file | as named; one file by sixths |
 //! | pictures | `.png` and `.pgm` in the folders `train`, `valid`, `test`, or in the folder itself | as named; one folder by sixths |
 //!
-//! By sixths: test is the last sixth, valid the one before it, train the rest. Nothing is shuffled before, so that a
-//! split is the same for everybody; images sorted by class have to be shuffled when they are written.
+//! Sixths: test is the last sixth, valid the one before it, train the rest. Nothing is shuffled, so a split is the same
+//! for everyone. Images sorted by class have to be shuffled when they are written.
 
 mod amat;
 mod bits;
@@ -45,14 +45,14 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A part of the data.
+/// A split of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Split {
-    /// What is learned from.
+    /// Images to train on.
     Train,
-    /// What decides when to stop.
+    /// Images to validate on: they decide when to stop.
     Valid,
-    /// What is reported.
+    /// Images to report results on.
     Test,
 }
 
@@ -79,12 +79,12 @@ impl FromStr for Split {
     }
 }
 
-/// How grey images become binary ones. Images that are binary already stay as they are.
+/// How grey images are binarized. Images that are already binary are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Binarization {
-    /// Every pixel is drawn once, white with probability of its grey value, by seed and split.
+    /// Every pixel is drawn once, white with the probability of its grey value, by seed and split.
     Fixed,
-    /// Images stay grey; who trains draws every pixel anew each time it is used.
+    /// Images stay grey; training draws every pixel afresh each time it is used.
     Fresh,
 }
 
@@ -108,7 +108,7 @@ impl FromStr for Binarization {
     }
 }
 
-/// The error of a file that holds something else than it should.
+/// The error of a file with unexpected contents.
 fn wrong(path: &Path, found: impl Into<String>, expected: impl Into<String>, remedy: impl Into<String>) -> Error {
     Error::Data {
         path: path.display().to_string(),

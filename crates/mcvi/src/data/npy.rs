@@ -1,6 +1,6 @@
 //! NumPy arrays: `[n, height, width]`, or `[n, pixels]` of square images, black to white as 0 to 1 or 0 to 255.
 //!
-//! The header is read here: it is one line of text with three fields, and crates for it bring a parser of Python
+//! The header is parsed here: it is one line of text with three fields, and crates for it bring a parser of Python
 //! literals or an array library of their own.
 
 use super::file::{Source, unreadable};
@@ -16,14 +16,14 @@ pub(super) fn read(path: &Path) -> Result<Images> {
     let mut source = Source::open(path)?;
     let header = Header::read(&mut source)?;
     let (count, height, width) = header.shape;
-    // Before memory is set aside: a damaged header may claim any size.
+    // Checked before allocating: a damaged header may claim any size.
     let rest = len.saturating_sub(header.bytes as u64);
     let pixels = height * width;
     let size = count.checked_mul(pixels).and_then(|n| n.checked_mul(header.kind.bytes()));
     if size.map(|n| n as u64) != Some(rest) {
         let expected = format!("{count} images of {height}×{width} in {}", header.kind.name());
         let remedy = "the file is damaged or incomplete; write it again with numpy.save";
-        return Err(wrong(path, format!("{rest} bytes behind the header"), expected, remedy));
+        return Err(wrong(path, format!("{rest} bytes after the header"), expected, remedy));
     }
     let mut scale = Scale { grey: Vec::with_capacity(count * pixels), unit: true, whole: true };
     for image in 0..count {
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
         for value in header.kind.values(&bytes) {
             scale.push(value).map_err(|expected| {
                 let found = format!("the value {value} in image {image}");
-                wrong(path, found, expected, "scale the images before they are saved")
+                wrong(path, found, expected, "scale the images before saving them")
             })?;
         }
     }
@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// Finds out whether white is 1 or 255, while the pixels come.
+/// Determines whether white is 1 or 255 while reading the pixels.
 struct Scale {
     /// In bytes, white being 255.
     grey: Vec<u8>,
@@ -98,7 +98,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// One more value, or what it should have been.
+    /// Add a value, or say what it should have been.
     fn push(&mut self, value: f64) -> Result<(), &'static str> {
         if !(0.0..=255.0).contains(&value) {
             return Err("values from 0 to 1, or whole numbers from 0 to 255");
@@ -106,7 +106,7 @@ impl Scale {
         self.whole &= value.fract() == 0.0;
         if self.unit && value > 1.0 {
             self.unit = false;
-            // So far there were only zeros and ones, or else the check below fails.
+            // So far there were only zeros and ones; otherwise the check below fails.
             self.grey.iter_mut().for_each(|p| *p = u8::from(*p > 0));
         }
         if !self.unit && !self.whole {
@@ -163,14 +163,14 @@ impl Header {
     }
 }
 
-/// Element type, order and shape, as they are written.
+/// Element type, order and shape, as written.
 fn fields(header: &str) -> Option<(&str, &str, &str)> {
     let field = |name: &str| {
         let (_, rest) = header.split_once(name)?;
         Some(rest.trim_start().strip_prefix(':')?.trim_start())
     };
     let descr = field("'descr'")?;
-    // Records have a list here; it is shown in the error as it is.
+    // Records have a list here; the error shows it as it is.
     let descr = descr.strip_prefix('\'').and_then(|d| d.split_once('\'')).map_or(descr, |(d, _)| d);
     let order = field("'fortran_order'")?.split([',', '}']).next()?.trim();
     let (shape, _) = field("'shape'")?.strip_prefix('(')?.split_once(')')?;
@@ -182,7 +182,7 @@ fn image_shape(path: &Path, text: &str) -> Result<(usize, usize, usize)> {
     let dims: Result<Vec<usize>, _> = dims.map(str::parse).collect();
     let bad = || -> Error {
         let expected = "[n, height, width], or [n, pixels] of square images, none of them 0";
-        wrong(path, format!("an array of shape [{}]", text.escape_debug()), expected, "reshape it before it is saved")
+        wrong(path, format!("an array of shape [{}]", text.escape_debug()), expected, "reshape it before saving it")
     };
     let (count, height, width) = match dims.as_deref() {
         Ok(&[count, pixels]) if pixels.isqrt().pow(2) == pixels => (count, pixels.isqrt(), pixels.isqrt()),

@@ -1,15 +1,16 @@
-//! The order of an epoch, and the random bits behind it: the same for a seed on every machine and in every version.
+//! The order of images in an epoch, and the random bits behind it: for a seed, the same on every machine and in every
+//! version.
 //!
-//! ChaCha8 by name, because the generators that `rand` calls standard may change from version to version.
+//! ChaCha8 by name, because the generators that `rand` calls standard may change between versions.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};
 
-/// What random bits are for: different purposes never share them.
+/// The purpose of random bits: different purposes never share them.
 pub(super) const PIXELS: &[u8; 16] = b"mcvi grey pixels";
 const ORDER: &[u8; 16] = b"mcvi epoch order";
 
-/// A generator whose key is the seed, a number and the purpose.
+/// A generator whose key is made of the seed, a number and the purpose.
 pub(super) fn generator(seed: u64, number: u64, purpose: &[u8; 16]) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -18,7 +19,7 @@ pub(super) fn generator(seed: u64, number: u64, purpose: &[u8; 16]) -> ChaCha8Rn
     ChaCha8Rng::from_seed(key)
 }
 
-/// A permutation of 0..n for an epoch: Fisher–Yates with 64 random bits a swap.
+/// A permutation of 0..n for an epoch: Fisher–Yates with 64 random bits per swap.
 ///
 /// # Panics
 /// If n is over `i32::MAX`, more than any [`Images`](super::Images) has.
@@ -27,7 +28,7 @@ pub fn order(seed: u64, epoch: u64, n: usize) -> Vec<i32> {
     let mut rng = generator(seed, epoch, ORDER);
     let mut order: Vec<i32> = (0..last).collect();
     for i in (1..n).rev() {
-        // Of 0..=i, each with a probability off by less than 2⁻⁶⁴.
+        // A number of 0..=i, each with a probability off by less than 2⁻⁶⁴.
         let j = (u128::from(rng.next_u64()) * (i as u128 + 1)) >> 64;
         order.swap(i, j as usize);
     }
@@ -38,7 +39,7 @@ pub fn order(seed: u64, epoch: u64, n: usize) -> Vec<i32> {
 mod tests {
     use super::*;
 
-    /// Computed by another implementation, in Python. These must never change: resumed runs depend on them.
+    /// Computed by an independent implementation in Python. These must never change: resumed runs depend on them.
     #[test]
     fn known_answers() {
         assert_eq!(order(1, 0, 12), [0, 10, 1, 9, 8, 4, 5, 3, 11, 2, 6, 7]);

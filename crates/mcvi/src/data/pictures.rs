@@ -1,6 +1,6 @@
 //! A folder of pictures of one size, in the order of their names: PNG, and PGM.
 //!
-//! Only grey ones: how colours should become grey is for the user to say, so pictures with colours are refused.
+//! Only grey ones: how to convert colours is the user's choice, so pictures with colours are refused.
 
 use super::file::unreadable;
 use super::{Images, wrong};
@@ -8,12 +8,12 @@ use crate::error::Result;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// The most pixels a picture may have: for damaged headers, which may claim any size.
+/// Maximum number of pixels in a picture: a damaged header may claim any size.
 const MOST: usize = 1 << 26;
-/// Pictures that are not read, but must not be passed over either.
+/// Picture formats that are not read, but must not be silently ignored either.
 const OTHERS: [&str; 8] = ["jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp", "pbm"];
 
-/// A picture: rows, columns, a byte a pixel. Or what was found, what was expected, and what to do.
+/// A picture: rows, columns, a byte per pixel. Or what was found, what was expected, and what to do.
 type Picture = Result<(usize, usize, Vec<u8>), (String, &'static str, &'static str)>;
 
 pub(super) fn is_picture(name: &Path) -> bool {
@@ -32,9 +32,9 @@ pub(super) fn read(folder: &Path) -> Result<Images> {
     paths.sort();
     let other = |path: &&PathBuf| extension(path).is_some_and(|e| OTHERS.contains(&e.as_str()));
     if let Some(path) = paths.iter().find(other) {
-        return Err(wrong(path, "a picture in another format", "PNG or PGM", "convert it, or take it away"));
+        return Err(wrong(path, "a picture in another format", "PNG or PGM", "convert it, or remove it"));
     }
-    // What macOS leaves beside pictures on other systems begins with a dot.
+    // Files that macOS leaves beside pictures on other systems start with a dot.
     let hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     paths.retain(|path| is_picture(path) && !hidden(path));
     let mut first: Option<(usize, usize, PathBuf)> = None;
@@ -115,14 +115,14 @@ fn pgm(bytes: &[u8]) -> Picture {
             values.push(value);
         }
         if !rest.trim_ascii().is_empty() {
-            return bad("something else than numbers among the pixels");
+            return bad("something other than numbers among the pixels");
         }
     } else {
-        // One space, whatever comes after it is a pixel.
+        // One space; whatever follows it is a pixel.
         rest = rest.get(1..).unwrap_or_default();
         let (samples, behind) = rest.split_at(rest.len().min(pixels * if white > 255 { 2 } else { 1 }));
         if !behind.trim_ascii().is_empty() {
-            return bad("more behind the last pixel");
+            return bad("more after the last pixel");
         }
         if white > 255 {
             values.extend(samples.as_chunks().0.iter().map(|b| u16::from_be_bytes(*b) as usize));
@@ -140,7 +140,7 @@ fn pgm(bytes: &[u8]) -> Picture {
     Ok((height, width, values.into_iter().map(|value| ((value * 255 + white / 2) / white) as u8).collect()))
 }
 
-/// The next number, behind white space and comments; none leaves `rest` where something else begins.
+/// The next number, after white space and comments. If there is none, `rest` points to what is there instead.
 fn number(rest: &mut &[u8]) -> Option<usize> {
     loop {
         *rest = rest.trim_ascii_start();

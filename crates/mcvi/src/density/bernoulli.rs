@@ -1,4 +1,4 @@
-//! Accept variables: one binary choice a row, with log odds that follow from where the chain is.
+//! Accept variables: one binary choice per row, with log odds predicted from the state of the chain.
 
 use super::{Given, Predictor};
 use crate::error::Result;
@@ -6,11 +6,11 @@ use crate::scope::Scope;
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
-/// A Bernoulli whose log odds follow from where the chain is.
+/// A Bernoulli distribution with log odds predicted from the state of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bernoulli {
-    /// Where the log odds come from.
+    /// The predictor of the log odds.
     pub log_odds: Predictor,
 }
 

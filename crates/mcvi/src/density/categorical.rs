@@ -6,11 +6,11 @@ use crate::scope::Scope;
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
-/// A categorical distribution whose log odds follow from where the chain is.
+/// A categorical distribution with log odds predicted from the state of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Categorical {
-    /// Where the log odds come from.
+    /// The predictor of the log odds.
     pub log_odds: Predictor,
 }
 

@@ -1,4 +1,4 @@
-//! Gaussians: diagonal or full, with means that are constant, linear, or networks.
+//! Gaussians: diagonal or full, with constant, linear or network means.
 
 use super::{AnyDensity, Density, Given, Inputs, Predictor};
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::scope::{Initial, Scope};
 use mcvi_expr::{Array, Expr};
 use serde::{Deserialize, Serialize};
 
-/// The spread of a [`Gaussian`].
+/// The covariance of a [`Gaussian`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Covariance {
@@ -16,32 +16,32 @@ pub enum Covariance {
     Diagonal,
     /// A full covariance matrix, the same for all rows.
     Full,
-    /// Standard deviations that follow from the same inputs as the mean.
+    /// Standard deviations predicted from the same inputs as the mean.
     Predicted,
 }
 
-/// A Gaussian whose mean follows from where the chain is.
+/// A Gaussian with a mean predicted from the state of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gaussian {
-    /// Where its mean comes from.
+    /// The predictor of the mean.
     pub mean: Predictor,
-    /// Its spread.
+    /// Its covariance.
     pub covariance: Covariance,
-    /// What of it is not learned.
+    /// Which of its parameters are not learned.
     #[serde(skip_serializing_if = "Fixed::is_nothing")]
     fixed: Fixed,
 }
 
-/// What of a Gaussian is not learned.
+/// Which parameters of a Gaussian are not learned.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Fixed {
     #[default]
     Nothing,
-    /// At these means and standard deviations.
+    /// These means and standard deviations.
     At { mean: Vec<f64>, sd: Vec<f64> },
-    /// At the typical centre and spread of its value.
+    /// The typical centre and spread of its value.
     Typical,
 }
 
@@ -52,7 +52,7 @@ impl Fixed {
 }
 
 impl Gaussian {
-    /// Any mean, any covariance.
+    /// Any mean and any covariance.
     pub fn new(mean: Predictor, covariance: Covariance) -> Self {
         Gaussian { mean, covariance, fixed: Fixed::Nothing }
     }
@@ -97,13 +97,13 @@ impl Gaussian {
         Gaussian { fixed: Fixed::At { mean: mean.to_vec(), sd: sd.to_vec() }, ..Gaussian::diagonal() }
     }
 
-    /// The momentum distribution N(0, M) of a target's curvature, not learned: what leaves Hamiltonian Monte Carlo with
-    /// accept/reject its usual form.
+    /// The momentum distribution N(0, M) with M from the target's curvature, not learned: standard Hamiltonian Monte
+    /// Carlo with accept/reject.
     pub fn momenta_at_rest() -> Self {
         Gaussian { fixed: Fixed::Typical, ..Gaussian::diagonal() }
     }
 
-    /// Mean, and the factor that noise is multiplied with.
+    /// The mean, and the factor that noise is multiplied by.
     fn parts<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Factor<'g>)> {
         let (center, scale) = (&given.units.center, &given.units.scale);
         let d = center.len();
@@ -134,7 +134,7 @@ impl Gaussian {
                 let log_sd = log_sd(diagonal.iter().map(|s| s.ln()).collect());
                 let rates = diagonal.iter().flat_map(|s| vec![*s; d]).collect();
                 let lower = scope.param("lower", [d, d], || Initial::scaled(start.factor.clone(), rates));
-                // The strict lower triangle is learned as it is, the diagonal by its logarithm.
+                // The strict lower triangle is learned directly, the diagonal by its logarithm.
                 let mask = |keep: fn(usize, usize) -> bool| {
                     let ones = (0..d * d).map(|i| f64::from(keep(i / d, i % d))).collect::<Vec<_>>();
                     Array::new([d, d], ones).map(|a| scope.graph().literal(a.cast(scope.dtype())))
@@ -157,7 +157,7 @@ impl Gaussian {
     }
 }
 
-/// What turns standard noise into deviations from the mean.
+/// Turns standard noise into deviations from the mean.
 enum Factor<'g> {
     Diagonal(Expr<'g>),
     Full { lower: Expr<'g>, log_sd: Expr<'g> },
@@ -173,7 +173,7 @@ impl<'g> Factor<'g> {
 
 /// Log density of standardised values `e` under standard deviations exp(log_sd), row by row.
 pub(crate) fn log_normal<'g>(e: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
-    // A mistake made earlier has no shape; it is told when the graph is compiled.
+    // An earlier error leaves no shape; it is reported when the graph is compiled.
     let d = e.shape().dims().get(1).map_or(0.0, |d| *d as f64);
     (e.square() * -0.5 - log_sd).sum(&[1]) - 0.5 * d * std::f64::consts::TAU.ln()
 }

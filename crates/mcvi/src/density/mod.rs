@@ -1,4 +1,4 @@
-//! What q(z₀|x), q(v|z, x) and the inverse models r are made of.
+//! The densities that q(z₀|x), q(v|z, x) and the inverse models r are made of.
 
 mod bernoulli;
 mod categorical;
@@ -24,24 +24,24 @@ use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A density over rows of numbers, given where the chain is.
+/// A density over rows of numbers, conditional on the state of the chain.
 ///
-/// An implementation writes forward code only: derivatives come from the expressions. Parameters come from
-/// [`Scope::param`]; they are found, trained and saved without further ado.
+/// An implementation writes forward code only: derivatives are automatic. Parameters come from [`Scope::param`] and are
+/// registered, trained and saved automatically.
 pub trait Density: Debug + Send + Sync {
-    /// Draw a value a row, `[rows, dim]`, by transforming noise; returns it with its log density, `[rows]`.
+    /// Draw a value per row, `[rows, dim]`, by transforming noise. Returns it with its log density, `[rows]`.
     fn draw<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)>;
 
     /// The log density of values drawn elsewhere.
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>>;
 
-    /// Whether a network is part of it: networks are trained longer.
+    /// Whether it contains a network: networks are trained longer.
     fn has_network(&self) -> bool {
         false
     }
 
-    /// What identifies a density of your own in a saved chain. The name of its type tells it from other types; override
-    /// this where its settings matter too.
+    /// The identity of a custom density in a saved chain. The default is the name of its type; override this if its
+    /// settings matter too.
     fn identity(&self) -> Value {
         std::any::type_name::<Self>().into()
     }
@@ -56,7 +56,7 @@ pub trait Density: Debug + Send + Sync {
 }
 
 any! {
-    /// Any density, as data where it comes with the library.
+    /// Any density, as data if it is built in.
     AnyDensity is Density: Gaussian, RandomWalk, Drift
 }
 
@@ -83,31 +83,31 @@ impl Density for AnyDensity {
 pub struct Given<'g> {
     /// The number of rows.
     pub rows: usize,
-    /// Where the chain is; nowhere yet for q(z₀|x).
+    /// The state of the chain; none for q(z₀|x).
     pub point: Option<Point<'g>>,
-    /// The observations, a row for each row, where the target has them.
+    /// The observations, one row for each row, if the target has them.
     pub data: Option<Expr<'g>>,
     /// Further features, [rows, k].
     pub more: Option<Expr<'g>>,
-    /// Typical size of the value, coordinate by coordinate: where to start, and how far a step goes.
+    /// Typical centre and scale of the value, per coordinate: for initial values and step sizes.
     pub units: Rc<Units>,
-    /// Rows that count (1) and that do not (0), where a branch applies to some rows only.
+    /// Rows that count (1) and rows that do not (0), if a branch applies to some rows only.
     pub weight: Option<Expr<'g>>,
 }
 
 impl<'g> Given<'g> {
-    /// What q(z₀|x) is given: the observations, and positions as values.
+    /// The inputs of q(z₀|x): the observations, and positions as values.
     pub fn nothing(scope: &Scope<'g>, data: Option<Expr<'g>>) -> Self {
         Given { rows: scope.rows(), point: None, data, more: None, units: scope.positions(), weight: None }
     }
 
-    /// What a density over positions is given.
+    /// The inputs of a density over positions.
     pub fn position(scope: &Scope<'g>, at: Point<'g>, data: Option<Expr<'g>>) -> Self {
         let rows = at.z.shape().dims()[0];
         Given { rows, point: Some(at), ..Given::nothing(scope, data) }
     }
 
-    /// What a density over momenta is given.
+    /// The inputs of a density over momenta.
     pub fn momentum(scope: &Scope<'g>, at: Point<'g>, data: Option<Expr<'g>>) -> Self {
         Given { units: scope.momenta(), ..Given::position(scope, at, data) }
     }

@@ -1,4 +1,4 @@
-//! How a density's parameters follow from where the chain is: a constant, a linear function, a network.
+//! How a density's parameters depend on the state of the chain: constant, linear, or by a network.
 
 use super::Given;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::scope::{Initial, Scope};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
-/// What a linear function or a network sees.
+/// The inputs of a linear function or a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Inputs {
@@ -30,7 +30,7 @@ impl Inputs {
     pub const DATA: Inputs = Inputs { position: true, gradient: false, data: true };
 }
 
-/// A function from where the chain is to a row of numbers.
+/// A function from the state of the chain to a row of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -42,9 +42,9 @@ pub enum Predictor {
     Linear(Inputs),
     /// A network.
     Network {
-        /// What it sees.
+        /// Its inputs.
         inputs: Inputs,
-        /// How it goes on from there.
+        /// The network.
         network: AnyNetwork,
     },
 }
@@ -88,14 +88,14 @@ impl Predictor {
                 let features = features(scope, given, *inputs)?;
                 let inputs: Vec<(&str, Expr<'g>)> =
                     features.iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect();
-                // A small output layer: the density starts near its constant.
+                // A small output layer: the density is initially near its constant.
                 let out = network.apply(&scope.for_network(), &inputs, outputs, 0.1);
                 Ok(scope.shifted(scope.multiplied(out, scale), center))
             }
         }
     }
 
-    /// The centred features a linear predictor uses, for regression.
+    /// The centred features of a linear predictor, for regression.
     pub(crate) fn regressors<'g>(
         &self,
         scope: &Scope<'g>,
@@ -115,7 +115,8 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
     let mut found = vec![];
     let (positions, momenta) = (scope.positions(), scope.momenta());
     let nowhere = || Error::Density {
-        why: "q(z₀|x) cannot depend on a position, there is none yet; use a constant or the observations".to_owned(),
+        why: "q(z₀|x) cannot depend on a position, because there is none yet; use a constant or the observations"
+            .to_owned(),
     };
     if inputs.position {
         let at = given.point.ok_or_else(nowhere)?;
@@ -132,7 +133,7 @@ fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<
     }
     if inputs.data {
         let Some(x) = given.data else {
-            let why = "a density asks for the observations, and `Target::data` gives none".to_owned();
+            let why = "a density needs the observations, but `Target::data` returns none".to_owned();
             return Err(Error::Density { why });
         };
         found.push(Feature { name: "x", value: x, scale: vec![1.0; x.shape().dims()[1]] });

@@ -1,4 +1,4 @@
-//! Proposals with a density: the position moves by noise, and perhaps along the gradient first.
+//! Proposals with a density: the position moves by noise, optionally along the gradient first.
 
 use super::{AnyDensity, Density, Given};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ fn here<'g>(given: &Given<'g>) -> Result<Point<'g>> {
     })
 }
 
-/// Log standard deviations, `share` of the typical conditional ones to begin with.
+/// Log standard deviations, initially `share` of the typical conditional ones.
 fn log_sd<'g>(scope: &Scope<'g>, given: &Given<'g>, share: f64) -> Expr<'g> {
     let units = &given.units;
     let start = || units.conditional.iter().map(|s| (share * s).ln()).collect();

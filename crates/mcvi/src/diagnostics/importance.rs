@@ -1,7 +1,7 @@
-//! What importance weights say of log p(x) (Burda, Grosse and Salakhutdinov 2016, "Importance weighted autoencoders")
-//! and of the approximation they come from (Kong, Liu and Wong 1994, "Sequential imputations and Bayesian missing data
-//! problems"; Salimans and Knowles 2013, "Fixed-form variational posterior approximation through stochastic linear
-//! regression").
+//! Estimates from importance weights: of log p(x) (Burda, Grosse and Salakhutdinov 2016, "Importance weighted
+//! autoencoders") and of the quality of the approximation they come from (Kong, Liu and Wong 1994, "Sequential
+//! imputations and Bayesian missing data problems"; Salimans and Knowles 2013, "Fixed-form variational posterior
+//! approximation through stochastic linear regression").
 
 use super::moments::{average, largest, nan_as_zero_weight, variance};
 
@@ -16,7 +16,7 @@ pub struct LogMean {
 
 /// The importance-weighted log p(x), log (1/n) sum exp(L), with the standard error sd(w) / (mean(w) sqrt(n)).
 ///
-/// Draws at -inf or NaN are weights of zero and count in n: -inf only where all draws are. NaN of no draws.
+/// Draws at -inf or NaN have weight zero and count in n: the result is -inf only if all draws are. NaN without draws.
 pub fn log_mean_exp(log_weights: &[f64]) -> LogMean {
     if log_weights.is_empty() {
         return LogMean { value: f64::NAN, se: f64::NAN };
@@ -41,7 +41,7 @@ pub fn effective_sample_size(log_weights: &[f64]) -> f64 {
     weights.iter().sum::<f64>().powi(2) / weights.iter().map(|w| w * w).sum::<f64>()
 }
 
-/// How many draws have no weight at all: a log weight of -inf or NaN.
+/// The number of draws without any weight: a log weight of -inf or NaN.
 pub fn zero_weights(log_weights: &[f64]) -> usize {
     log_weights.iter().filter(|l| l.is_nan() || **l == f64::NEG_INFINITY).count()
 }

@@ -1,13 +1,14 @@
-//! How good an approximation is, told from its draws: importance sampling diagnostics (Vehtari, Simpson, Gelman, Yao
-//! and Gabry 2024, "Pareto smoothed importance sampling") and convergence diagnostics of sequences (Gelman et al.
-//! 2013, "Bayesian Data Analysis", 3rd edition, chapter 11).
+//! The quality of an approximation, estimated from its draws: importance sampling diagnostics (Vehtari, Simpson,
+//! Gelman, Yao and Gabry 2024, "Pareto smoothed importance sampling") and convergence diagnostics of sequences (Gelman
+//! et al. 2013, "Bayesian Data Analysis", 3rd edition, chapter 11).
 //!
 //! A draw z ~ q has the log weight L = log p(x, z) - log q(z). It may be -inf, where the target has no mass, or NaN,
 //! where the computation failed: a NaN counts as -inf. Neither is ever left out of an average, so the mean of log
-//! weights with one -inf among them is -inf; [`zero_weights`] counts them, to be said beside it. A weight of +inf is
-//! kept, and makes the results that depend on it infinite or NaN.
+//! weights with one -inf among them is -inf; [`zero_weights`] counts them, to be reported beside it. A weight of +inf
+//! is kept, and makes the results that depend on it infinite or NaN.
 //!
-//! Nothing here panics: what is undefined for the data given (too few draws, say) is NaN, unless said otherwise.
+//! Nothing here panics: unless noted otherwise, what is undefined for the given data (too few draws, for example) is
+//! NaN.
 
 mod chains;
 mod importance;

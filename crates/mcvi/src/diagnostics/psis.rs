@@ -5,14 +5,14 @@
 use super::importance::log_sum_exp;
 use super::moments::{average, largest, nan_as_zero_weight};
 
-/// Pareto k̂ up to which averages with the weights can be relied on (Vehtari et al. 2024).
+/// Pareto k̂ up to which averages with the weights are reliable (Vehtari et al. 2024).
 pub const RELIABLE_K: f64 = 0.7;
 
-/// The longest tail that is left alone, being too short to fit.
+/// Tails up to this length are left alone, being too short to fit.
 const SHORT_TAIL: usize = 4;
 /// Scale of the prior for b, in terms of the first quartile.
 const PRIOR_B: f64 = 3.0;
-/// How many observations the prior for k, centred on [`PRIOR_K_MEAN`], is worth.
+/// The weight of the prior for k, centred on [`PRIOR_K_MEAN`], in observations.
 const PRIOR_K: f64 = 10.0;
 /// Where the prior for k is centred.
 const PRIOR_K_MEAN: f64 = 0.5;
@@ -22,8 +22,8 @@ const PRIOR_K_MEAN: f64 = 0.5;
 pub struct Psis {
     /// The log weights in the order of the draws, the largest of them smoothed, normalised to sum to one as weights.
     pub log_weights: Vec<f64>,
-    /// The estimated shape of their tail: the weights have about 1/k finite moments, and above about 0.7 averages
-    /// with them are not to be trusted. Inf where no tail could be fitted.
+    /// The estimated shape of their tail: the weights have about 1/k finite moments, and above about 0.7 averages with
+    /// them are unreliable. Inf if no tail could be fitted.
     pub k: f64,
 }
 
@@ -33,7 +33,7 @@ pub struct Psis {
 /// zero. Tied weights of the tail are smoothed in the order of the draws. Where the tail spans less than about 1e-4 the
 /// last bit of each exp shows in k, from its tenth digit on.
 ///
-/// The weights stay as they were, but for normalising, with k = inf:
+/// The weights stay as they were, except for normalisation, with k = inf:
 /// - where at most four draws lie in the tail, as in ArviZ: up to 20 draws, or ties at the start of the tail;
 /// - where the tail's excesses are too small for the fit, as with weights equal but for rounding. (Here ArviZ returns
 ///   weights of NaN, with the prior's k.)

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Weights(Vec<f64>);
 
 impl Weights {
-    /// The same for all.
+    /// Equal weights.
     pub fn even(n: usize) -> Self {
         Weights(vec![1.0 / n as f64; n])
     }
@@ -20,7 +20,7 @@ impl Weights {
 }
 
 impl Weights {
-    /// Draws of equal weight: for each, the number of the draw to take. Systematic resampling; the seed sets its offset.
+    /// Draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
     pub fn resample(&self, seed: u64) -> Vec<usize> {
         let Weights(weights) = self;
         let (n, total) = (weights.len(), weights.iter().sum::<f64>());
@@ -37,13 +37,13 @@ impl Weights {
         picked
     }
 
-    /// The weight of the values below a number.
+    /// The total weight of the values below a number.
     pub fn below(&self, values: &[f64], number: f64) -> f64 {
         values.iter().zip(&self.0).filter(|(x, _)| **x < number).map(|(_, w)| w).sum()
     }
 }
 
-/// A marginal in five numbers.
+/// Summary of a marginal distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The mean.
@@ -104,7 +104,7 @@ impl fmt::Display for SummaryTable {
     }
 }
 
-/// A number in about four digits.
+/// A number with about four digits.
 fn short(x: f64) -> String {
     let text = match x.abs() {
         size if size != 0.0 && !(1e-3..1e6).contains(&size) => format!("{x:.3e}"),

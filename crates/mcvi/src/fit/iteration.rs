@@ -14,20 +14,20 @@ pub(super) const RATE: &str = "fit.rate";
 pub(super) const SECOND: &str = "fit.second";
 pub(super) const DECAY: &str = "fit.decay";
 pub(super) const WEIGHT: &str = "fit.weight";
-/// The input that weighs the KL divergence from the prior in [`Objective::KlWeighted`].
+/// The input that holds the KL weight of [`Objective::KlWeighted`].
 pub const KL_WEIGHT: &str = "fit.kl_weight";
 
-/// Keeps a quotient finite where the gradient is zero, in either precision.
+/// Keeps a quotient finite if the gradient is zero, in either precision.
 const TINY: f64 = 1e-30;
 
-/// A compiled iteration, and what has to be known to run it.
+/// A compiled iteration, and what is needed to run it.
 pub(super) struct Iteration {
     pub program: Program,
     /// Names of the states that hold learned parameters.
     pub leaves: Vec<String>,
-    /// Whether the optimiser's second factor is fed.
+    /// Whether the optimiser's second factor is an input.
     pub feeds_second: bool,
-    /// Whether weights decay.
+    /// Whether there is weight decay.
     pub decays: bool,
 }
 
@@ -42,8 +42,8 @@ struct Leaf<'g> {
 }
 
 impl Iteration {
-    /// With `skip_non_finite`, draws whose bound is not finite are left out of the gradient; otherwise one of them makes
-    /// it count as zero.
+    /// With `skip_non_finite`, draws whose bound is not finite are left out of the gradient. Otherwise a single one of
+    /// them sets the gradient to zero.
     pub fn compile(approximation: &Approximation, settings: &Settings, skip_non_finite: bool) -> Result<Self> {
         let decays = |leaves: &[Leaf<'_>]| {
             settings.weight_decay > 0.0 && leaves.iter().any(|l| l.decays.iter().any(|d| *d > 0.0))
@@ -51,11 +51,11 @@ impl Iteration {
         let (program, (leaves, decays)) =
             approximation.program(settings.draws, Choices::Average, |scope, estimate, program| {
                 let rows = objective(approximation, settings.objective, scope, &estimate)?;
-                // A draw that diverged has no direction to give; it is counted instead.
+                // A draw that diverged has no gradient to contribute; it is counted instead.
                 let finite = rows.abs().lt(f64::INFINITY);
                 let mean = |e| finite.select(e, 0.0).sum_all() / finite.sum_all().max(1.0);
                 let loss = if skip_non_finite { mean(rows) } else { rows.mean_all() } * -1.0;
-                // During KL warm-up, what is maximised is no bound; what is shown is.
+                // During KL warm-up the objective is not a bound; what is reported is.
                 let bound = match settings.objective {
                     Objective::KlWeighted => mean(estimate.bound),
                     Objective::Bound | Objective::LastStep => mean(rows),
@@ -75,7 +75,7 @@ impl Iteration {
     }
 }
 
-/// What is maximised, draw by draw.
+/// The objective, for each draw.
 fn objective<'g>(
     approximation: &Approximation,
     objective: Objective,
@@ -91,14 +91,14 @@ fn objective<'g>(
             let target_scope = scope.child("target").group(Group::Target);
             let likelihood = approximation.target.log_likelihood(&target_scope, estimate.z.opaque());
             let fit = likelihood.ok_or_else(|| {
-                cannot("the target does not tell its likelihood from its prior; see `Target::log_likelihood`")
+                cannot("the target does not separate its likelihood from its prior; see `Target::log_likelihood`")
             })?;
             Ok(fit + (estimate.bound - fit) * scope.graph().input(KL_WEIGHT, scope.dtype(), ()))
         }
     }
 }
 
-/// Clip the gradient, step, and average.
+/// Clip the gradient, take a step, and update the average.
 fn update<'g>(
     scope: &Scope<'g>,
     mut program: ProgramBuilder<'g>,
@@ -139,7 +139,7 @@ fn update<'g>(
     Ok(program)
 }
 
-/// Multiply by one number for each element, which are often all the same.
+/// Multiply by one number for each element; often all are equal.
 fn scale<'g>(scope: &Scope<'g>, e: Expr<'g>, by: &[f64]) -> Expr<'g> {
     match one_number(by) {
         Some(x) => e * x,
@@ -157,7 +157,7 @@ fn leaves<'g>(scope: &Scope<'g>, loss: Expr<'g>, settings: &Settings) -> Result<
         _ => 1.0,
     };
     let rate = |p: &Param| p.scale.iter().map(|s| s * relative(p)).collect::<Vec<_>>();
-    // Weights have an axis for inputs and one for outputs; biases, means and scales have not.
+    // Weights have an axis for inputs and one for outputs; biases, means and scales do not.
     let decays = |p: &Param| vec![f64::from(u8::from(p.value.shape().dims().len() > 1)); p.scale.len()];
     let mut leaves = vec![];
     let mut small: Vec<(Expr<'g>, &Param)> = vec![];

@@ -1,11 +1,11 @@
-//! Algorithm 2 as a state machine: [`Fit::step`] takes a fit from one point of its trace to the next.
+//! Algorithm 2 as a state machine: [`Fit::step`] takes a fit from one trace point to the next.
 //!
-//! All that a step depends on is in [`FitState`], so a fit that is saved and resumed goes on, bit for bit, as if it had
-//! never stopped. Points of the trace fall on multiples of [`CHUNK`] iterations; a fit saved between two of them keeps what
-//! it has seen since the last.
+//! Everything a step depends on is in [`FitState`], so a fit that is saved and resumed continues, bit for bit, as if it
+//! had never stopped. Trace points fall on multiples of [`CHUNK`] iterations; a fit saved between two of them keeps the
+//! results since the last one.
 
 use super::settings::{Schedule, Settings};
-use super::state::{Course, FitState, Stage};
+use super::state::{FitState, LoopState, Stage};
 use super::training::Training;
 use super::warm_start::warm_start;
 use super::{FitReport, StopReason, TracePoint};
@@ -17,60 +17,60 @@ use crate::scope::Choices;
 use crate::seed::derive_seed;
 use std::time::Instant;
 
-/// Iterations between points of the trace.
+/// Iterations between trace points.
 const CHUNK: usize = 50;
 /// Split R̂ below which iterates count as stationary.
 const STATIONARY: f64 = 1.2;
-/// The factor by which the rate is lowered.
+/// The factor by which the learning rate is lowered.
 const LOWER: f64 = 0.3;
-/// Draws by which averages are compared.
+/// Draws with which averages are compared.
 const COMPARED: usize = 4000;
-/// Draws from which inverse models are regressed.
+/// Draws for the regression of inverse models.
 const REGRESSED: usize = 4000;
-/// The last iterates weigh most in the average: Shamir & Zhang (2013), polynomial decay.
+/// The last iterates have the largest weight in the average: Shamir & Zhang (2013), polynomial decay.
 const DECAY: f64 = 3.0;
-/// How often a fit that has lost its way is taken back to the best place met.
+/// How often a fit that has diverged is reset to the best parameters so far.
 const RESCUES: usize = 5;
 
-/// A fit under way.
+/// A fit in progress.
 pub struct Fit {
     settings: Settings,
     approximation: Approximation,
     training: Training,
     judge: Judge,
     best: Best,
-    course: Course,
-    begun: Instant,
-    /// Seconds an iteration has taken of late.
+    loop_state: LoopState,
+    started: Instant,
+    /// Seconds per iteration, of the last iterations.
     pace: f64,
 }
 
 impl Fit {
-    /// Compile, and improve the start where that is asked for.
+    /// Compile, and run the warm start if requested.
     pub fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
         settings.check()?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let training = Training::new(approximation, settings)?;
         let mut judge = Judge::new(approximation, settings)?;
         let params = approximation.params.clone();
         let best = Best { bounds: judge.compared.evaluate(&params, COMPARED)?, params };
-        let course = Course::new(settings.rate);
+        let loop_state = LoopState::new(settings.rate);
         let (settings, approximation) = (settings.clone(), approximation.clone());
-        let mut made = Fit { settings, approximation, training, judge, best, course, begun, pace: 0.0 };
-        if made.settings.warm_start
-            && let Some(start) = warm_start(&made.approximation, &made.settings)?
+        let mut fit = Fit { settings, approximation, training, judge, best, loop_state, started, pace: 0.0 };
+        if fit.settings.warm_start
+            && let Some(start) = warm_start(&fit.approximation, &fit.settings)?
         {
-            made.judge.consider(&mut made.best, start)?;
-            made.training.set(&made.best.params)?;
+            fit.judge.consider(&mut fit.best, start)?;
+            fit.training.set(&fit.best.params)?;
         }
-        Ok(made)
+        Ok(fit)
     }
 
-    /// Resume a fit of the same approximation. The settings may allow another time and, unless the rate follows from it,
-    /// another number of iterations.
+    /// Resume a fit of the same approximation. The time limit may change, and so may the number of iterations, unless
+    /// the learning rate depends on it.
     pub fn resume(approximation: &Approximation, settings: &Settings, state: &FitState) -> Result<Self> {
         settings.check()?;
-        let begun = Instant::now();
+        let started = Instant::now();
         if let Some(saved) = state.settings.as_ref().filter(|saved| **saved != settings.identity()) {
             let why = format!("it was saved with other settings: {}", differences(saved, &settings.identity()));
             return Err(Error::Setting { what: "state of a fit", why });
@@ -81,7 +81,7 @@ impl Fit {
         }
         let other = |error: Error| Error::Setting {
             what: "state of a fit",
-            why: format!("it is one of another model or chain, or damaged: {error}"),
+            why: format!("it is the state of another model or chain, or damaged: {error}"),
         };
         let mut params = approximation.params.clone();
         for (name, value, scale) in &state.best {
@@ -90,7 +90,7 @@ impl Fit {
         let mut training = Training::new(approximation, settings)?;
         training.restore(approximation, &state.training).map_err(other)?;
         let width = training.packed()?.len();
-        let table = state.course.stage.iterates.iter().all(|p| p.len() == width);
+        let table = state.loop_state.stage.iterates.iter().all(|p| p.len() == width);
         if !table || state.best_bounds.len() != COMPARED || state.best.len() != params.iter().count() {
             return Err(other(Error::Params { why: "not all of it is there".to_owned() }));
         }
@@ -100,13 +100,13 @@ impl Fit {
             training,
             judge: Judge::new(approximation, settings)?,
             best: Best { params, bounds: state.best_bounds.clone() },
-            course: state.course.clone(),
-            begun,
+            loop_state: state.loop_state.clone(),
+            started,
             pace: 0.0,
         })
     }
 
-    /// All that the next step depends on.
+    /// Everything that the next step depends on.
     pub fn state(&mut self) -> Result<FitState> {
         let best =
             self.best.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone(), p.scale.clone())).collect();
@@ -116,57 +116,61 @@ impl Fit {
             training: self.training.state()?,
             best,
             best_bounds: self.best.bounds.clone(),
-            course: Course { seconds: self.seconds(), ..self.course.clone() },
+            loop_state: LoopState { seconds: self.seconds(), ..self.loop_state.clone() },
         })
     }
 
     /// Why the fit is complete, if it is.
     pub fn complete(&self) -> Option<StopReason> {
-        let exhausted = self.course.iterations >= self.settings.iterations;
-        if self.course.converged { Some(StopReason::Converged) } else { exhausted.then_some(StopReason::MaxIterations) }
+        let exhausted = self.loop_state.iterations >= self.settings.iterations;
+        if self.loop_state.converged {
+            Some(StopReason::Converged)
+        } else {
+            exhausted.then_some(StopReason::MaxIterations)
+        }
     }
 
     /// Iterations so far.
     pub fn iterations(&self) -> usize {
-        self.course.iterations
+        self.loop_state.iterations
     }
 
-    /// Seconds an iteration has taken of late; 0 before the first.
+    /// Seconds per iteration, of the last iterations; 0 before the first.
     pub(super) fn pace(&self) -> f64 {
         self.pace
     }
 
     fn seconds(&self) -> f64 {
-        self.course.seconds + self.begun.elapsed().as_secs_f64()
+        self.loop_state.seconds + self.started.elapsed().as_secs_f64()
     }
 
-    /// Up to the next point of the trace, but at most `most` iterations. Returns the point, if it was reached and is worth
-    /// showing.
+    /// Run to the next trace point, but for at most `most` iterations. Returns the point if it was reached and has
+    /// something to show.
     pub fn step(&mut self, most: usize) -> Result<Option<TracePoint>> {
         if self.complete().is_some() {
             return Ok(None);
         }
-        let left = self.settings.iterations - self.course.iterations;
-        let n = CHUNK.saturating_sub(self.course.seen.bounds.len()).min(left).min(most);
-        let averaged = self.course.averaged;
+        let left = self.settings.iterations - self.loop_state.iterations;
+        let n = CHUNK.saturating_sub(self.loop_state.seen.bounds.len()).min(left).min(most);
+        let averaged = self.loop_state.averaged;
         let weights: Vec<f64> = (1..=n).map(|i| (1.0 + DECAY) / ((averaged + i) as f64 + DECAY)).collect();
-        let begun = Instant::now();
-        let rate = rate(&self.settings, &self.course);
+        let started = Instant::now();
+        let rate = rate(&self.settings, &self.loop_state);
         let done = self.training.run(n, rate, &weights)?;
-        self.pace = begun.elapsed().as_secs_f64() / n.max(1) as f64;
-        let course = &mut self.course;
-        course.averaged += n;
-        course.iterations += n;
-        course.diverged += done.diverged;
-        course.skipped += done.skipped;
-        course.seen.bounds.extend(done.bounds);
-        course.seen.diverged += done.diverged;
-        course.seen.skipped += done.skipped;
-        if course.seen.bounds.len() < CHUNK {
+        self.pace = started.elapsed().as_secs_f64() / n.max(1) as f64;
+        let loop_state = &mut self.loop_state;
+        loop_state.averaged += n;
+        loop_state.iterations += n;
+        loop_state.diverged += done.diverged;
+        loop_state.skipped += done.skipped;
+        loop_state.seen.bounds.extend(done.bounds);
+        loop_state.seen.diverged += done.diverged;
+        loop_state.seen.skipped += done.skipped;
+        if loop_state.seen.bounds.len() < CHUNK {
             return Ok(None);
         }
         let point = self.point();
-        let seen = std::mem::take(&mut self.course.seen);
+        let seen = std::mem::take(&mut self.loop_state.seen);
         if seen.diverged > 0 && !self.training.skips_non_finite() {
             self.training = self.training.skip_non_finite(&self.approximation)?;
         }
@@ -174,7 +178,7 @@ impl Fit {
         if lost {
             self.rescue()?;
         } else {
-            self.course.trace.push(point.clone());
+            self.loop_state.trace.push(point.clone());
         }
         if self.settings.schedule == Schedule::Automatic {
             self.advance()?;
@@ -182,43 +186,43 @@ impl Fit {
         Ok((!lost).then_some(point))
     }
 
-    /// What there is to see since the last point.
+    /// The results since the last trace point.
     fn point(&self) -> TracePoint {
-        let seen = &self.course.seen;
+        let seen = &self.loop_state.seen;
         // Gradients leave out draws without weight; a bound does not.
         let bound = match seen.diverged {
             0 => mean(&seen.bounds),
             _ => Mean { value: f64::NEG_INFINITY, se: f64::NAN, n: seen.bounds.len() },
         };
         TracePoint {
-            iteration: self.course.iterations,
+            iteration: self.loop_state.iterations,
             iterations: self.settings.iterations,
             bound: bound.value,
             se: bound.se,
-            rate: rate(&self.settings, &self.course)(self.training.iterations().saturating_sub(1)),
+            rate: rate(&self.settings, &self.loop_state)(self.training.iterations().saturating_sub(1)),
             seconds: self.seconds(),
         }
     }
 
-    /// Back to the best place met.
+    /// Reset to the best parameters so far.
     fn rescue(&mut self) -> Result<()> {
-        self.course.rescues += 1;
-        if self.course.rescues > RESCUES {
-            let why = "no draw has a finite bound or gradient, from the start values on; the log density may be \
-                       −∞ or NaN where the chain goes: try a start nearer to its mass, a smaller learning rate, or \
-                       fewer leapfrogs";
+        self.loop_state.rescues += 1;
+        if self.loop_state.rescues > RESCUES {
+            let why = "no draw has a finite bound or gradient, from the initial values on; the log density may \
+                       be −∞ or NaN where the chain goes: try an initialisation nearer to its mass, a lower learning \
+                       rate, or fewer leapfrogs";
             return Err(Error::Fit { why: why.to_owned() });
         }
         self.training.set(&self.best.params)?;
         self.training.forget()?;
-        self.course.averaged = 0;
-        self.course.stage.iterates.clear();
+        self.loop_state.averaged = 0;
+        self.loop_state.stage.iterates.clear();
         Ok(())
     }
 
-    /// The rule of the module's documentation: whether this rate has done its work, and what comes then.
+    /// The rule in the module's documentation: whether the stage at this learning rate is complete, and what follows.
     fn advance(&mut self) -> Result<()> {
-        let stage = &mut self.course.stage;
+        let stage = &mut self.loop_state.stage;
         stage.iterates.push(self.training.packed()?);
         let n = stage.iterates.len();
         let mut settled = false;
@@ -232,13 +236,13 @@ impl Fit {
         let average = self.training.average(&self.approximation.params)?;
         let (gain, se) = self.judge.compare(&mut self.best, average)?;
         let worth = gain >= self.settings.tolerance.max(2.0 * se);
-        // Go on from the best place met: its inverse models fit the chain.
+        // Continue from the best parameters so far: their inverse models fit the chain.
         self.training.set(&self.best.params)?;
-        let stage = &self.course.stage;
-        self.course.converged = !worth && stage.lowered >= 2;
-        self.course.averaged = 0;
+        let stage = &self.loop_state.stage;
+        self.loop_state.converged = !worth && stage.lowered >= 2;
+        self.loop_state.averaged = 0;
         let same = Stage { iterates: vec![], next: Stage::POINTS, ..*stage };
-        self.course.stage = if worth && !settled {
+        self.loop_state.stage = if worth && !settled {
             same
         } else {
             Stage { rate: stage.rate * LOWER, lowered: stage.lowered + 1, patience: stage.patience * 6, ..same }
@@ -246,37 +250,37 @@ impl Fit {
         Ok(())
     }
 
-    /// What the fit has come to: the best parameters met, the present average among them. The fit itself is left as
-    /// it is and may go on.
+    /// The result of the fit: the best parameters so far, including the current average. The fit itself is unchanged
+    /// and may continue.
     pub fn finish(&mut self, stop_reason: StopReason) -> Result<(Params, FitReport)> {
         let mut best = self.best.clone();
-        if self.course.averaged > 0 {
+        if self.loop_state.averaged > 0 {
             let average = self.training.average(&self.approximation.params)?;
             self.judge.compare(&mut best, average)?;
         }
-        let mut trace = self.course.trace.clone();
-        if !self.course.seen.bounds.is_empty() {
+        let mut trace = self.loop_state.trace.clone();
+        if !self.loop_state.seen.bounds.is_empty() {
             trace.push(self.point());
         }
-        let Course { iterations, diverged, skipped, rescues, .. } = self.course;
+        let LoopState { iterations, diverged, skipped, rescues, .. } = self.loop_state;
         let report = FitReport { stop_reason, iterations, seconds: self.seconds(), trace, diverged, skipped, rescues };
         Ok((best.params, report))
     }
 }
 
-/// What differs between two settings, field by field.
-fn differences(saved: &Settings, asked: &Settings) -> String {
-    let (saved, asked) = (serde_json::json!(saved), serde_json::json!(asked));
-    let fields = saved.as_object().into_iter().flatten().filter(|(name, value)| asked[*name] != **value);
+/// The differences between two settings, field by field.
+fn differences(saved: &Settings, given: &Settings) -> String {
+    let (saved, given) = (serde_json::json!(saved), serde_json::json!(given));
+    let fields = saved.as_object().into_iter().flatten().filter(|(name, value)| given[*name] != **value);
     let fields: Vec<String> =
-        fields.map(|(name, value)| format!("{name} was {value}, now it is {}", asked[name])).collect();
+        fields.map(|(name, value)| format!("{name} was {value}, now it is {}", given[name])).collect();
     fields.join("; ")
 }
 
 /// The learning rate of each iteration.
-fn rate(settings: &Settings, course: &Course) -> impl Fn(usize) -> f64 + use<> {
+fn rate(settings: &Settings, loop_state: &LoopState) -> impl Fn(usize) -> f64 + use<> {
     let Settings { schedule, iterations, rate, .. } = *settings;
-    let (stage, lower) = (course.stage.rate, LOWER.powi(course.rescues as i32));
+    let (stage, lower) = (loop_state.stage.rate, LOWER.powi(loop_state.rescues as i32));
     move |t| {
         let rate = match schedule {
             Schedule::Automatic => stage,
@@ -288,7 +292,7 @@ fn rate(settings: &Settings, course: &Course) -> impl Fn(usize) -> f64 + use<> {
     }
 }
 
-/// The best parameters met, with the bound of each draw they are judged by.
+/// The best parameters so far, with the bound of each draw they are compared by.
 #[derive(Clone)]
 struct Best {
     params: Params,
@@ -315,10 +319,10 @@ impl Judge {
         })
     }
 
-    /// Keep an average if its bound is better. Returns by how much, and the error of that.
+    /// Keep an average if its bound is better. Returns the improvement and its standard error.
     fn compare(&mut self, best: &mut Best, average: Params) -> Result<(f64, f64)> {
         let gain = self.consider(best, average.clone())?;
-        // Given the chain, linear-Gaussian inverses have a closed form: take it where it is better still.
+        // Given the chain, linear-Gaussian inverses have a closed form: use it if it is better still.
         let regressed = self.regression.solve(&average)?;
         let more = if regressed == average { 0.0 } else { self.consider(best, regressed)?.0.max(0.0) };
         Ok((gain.0.max(0.0) + more, gain.1))
@@ -344,7 +348,7 @@ impl Judge {
     }
 }
 
-/// Whether every parameter's iterates look the same in both halves.
+/// Whether the iterates of every parameter look the same in both halves.
 fn stationary(iterates: &[Vec<f64>]) -> bool {
     let width = iterates.first().map_or(0, Vec::len);
     (0..width).all(|j| {

@@ -3,13 +3,13 @@
 //! # When to stop
 //!
 //! With [`Schedule::Automatic`] the rule is that of Dhaka et al. (2020), "Robust, Accurate Stochastic Optimization for
-//! Variational Inference", with the decreasing rates of Welandawe et al. (2022), "Robust, Automated, and Accurate
-//! Black-box Variational Inference". At a constant rate the iterates of a stochastic optimiser become stationary and
-//! wander about the optimum. They count as stationary when the split R̂ of every parameter, over the latter half of the
-//! iterates at this rate, is below a threshold. Their average then replaces them, its bound is estimated with the same
-//! noise each time, and the rate is lowered. The fit ends when a lower rate has improved the bound by less than the
-//! tolerance or the error of the difference, or when it has taken all iterations allowed. What is returned is the
-//! best average met.
+//! Variational Inference", with the decreasing learning rates of Welandawe et al. (2022), "Robust, Automated, and
+//! Accurate Black-box Variational Inference". At a constant rate the iterates of a stochastic optimiser become
+//! stationary and fluctuate around the optimum. They count as stationary when the split R̂ of every parameter, over the
+//! second half of the iterates at this rate, is below a threshold. Their average then replaces them, its bound is
+//! estimated with the same noise each time, and the rate is lowered. The fit ends when a lower rate has improved the
+//! bound by less than the tolerance or the standard error of the difference, or when it reaches the maximum number of
+//! iterations. The best average is returned.
 
 mod iteration;
 mod machine;
@@ -38,32 +38,32 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
-    /// A lower rate no longer improved the bound.
+    /// Lowering the learning rate no longer improved the bound.
     Converged,
-    /// It took all iterations that its settings allow.
+    /// It reached the maximum number of iterations in its settings.
     MaxIterations,
-    /// The budget of iterations or seconds was used up, or would not have sufficed for the next chain.
+    /// The budget of iterations or seconds was used up, or was too small for the next chain.
     Budget,
-    /// The observer asked for it.
+    /// The observer stopped it.
     Interrupted,
 }
 
 impl StopReason {
-    /// Whether there is nothing left to do: going on would change nothing.
+    /// Whether there is nothing left to do: continuing would change nothing.
     pub fn is_complete(self) -> bool {
         matches!(self, StopReason::Converged | StopReason::MaxIterations)
     }
 }
 
-/// A point of the trace: what an observer sees while a fit runs.
+/// A trace point: what an observer sees while a fit runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracePoint {
     /// Iterations so far.
     pub iteration: usize,
-    /// Most iterations.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// Mean of the bound's estimates since the last point; −∞ where a draw had no weight.
+    /// Mean of the bound's estimates since the last trace point; −∞ if a draw had no weight.
     pub bound: f64,
     /// Its standard error.
     pub se: f64,
@@ -83,13 +83,13 @@ pub struct FitReport {
     pub iterations: usize,
     /// Seconds taken.
     pub seconds: f64,
-    /// What the observer saw.
+    /// The trace that the observer saw.
     pub trace: Vec<TracePoint>,
     /// Draws whose bound was not finite, over all iterations.
     pub diverged: usize,
     /// Iterations without a step, because the gradient was not finite.
     pub skipped: usize,
-    /// How often the fit was taken back to the best place met, with a lower rate.
+    /// How often the fit was reset to the best parameters so far, with a lower learning rate.
     pub rescues: usize,
 }
 
@@ -98,8 +98,8 @@ pub fn fit(approximation: &mut Approximation, settings: &Settings) -> Result<Fit
     fit_observed(approximation, settings, |_| ControlFlow::Continue(()))
 }
 
-/// The same, with an observer that sees every point of the trace and may stop the fit. To save a fit and resume it later,
-/// use [`Fit`] itself.
+/// The same, with an observer that sees every trace point and may stop the fit. To save a fit and resume it later, use
+/// [`Fit`] itself.
 pub fn fit_observed(
     approximation: &mut Approximation,
     settings: &Settings,
@@ -113,19 +113,19 @@ pub fn fit_observed(
     Ok(report)
 }
 
-/// How much may still be spent, from now on.
+/// The remaining budget.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     iterations: Option<usize>,
     seconds: Option<f64>,
-    begun: Instant,
+    started: Instant,
     spent: usize,
 }
 
 impl Allowance {
-    /// At most this many iterations and seconds, as far as given.
+    /// At most this many iterations and seconds, if given.
     pub fn new(iterations: Option<usize>, seconds: Option<f64>) -> Self {
-        Allowance { iterations, seconds, begun: Instant::now(), spent: 0 }
+        Allowance { iterations, seconds, started: Instant::now(), spent: 0 }
     }
 
     /// Iterations spent so far.
@@ -133,18 +133,18 @@ impl Allowance {
         self.spent
     }
 
-    /// Count iterations that were taken elsewhere.
+    /// Count iterations taken elsewhere.
     pub fn spend(&mut self, iterations: usize) {
         self.spent += iterations;
     }
 
     /// Seconds left.
     pub fn seconds_left(&self) -> Option<f64> {
-        self.seconds.map(|s| s - self.begun.elapsed().as_secs_f64())
+        self.seconds.map(|s| s - self.started.elapsed().as_secs_f64())
     }
 
-    /// Iterations left, where each takes `pace` seconds. However little time is given, one can be afforded: a fit
-    /// that has not begun has nothing to show.
+    /// Iterations left, if each takes `pace` seconds. There is always at least one, however little time is given: a fit
+    /// without any iteration would have no result.
     pub fn iterations_left(&self, pace: f64) -> usize {
         let left = self.iterations.map_or(usize::MAX, |n| n.saturating_sub(self.spent));
         let timely = match self.seconds_left() {
@@ -158,7 +158,7 @@ impl Allowance {
 }
 
 impl Fit {
-    /// Step until the fit is over, the allowance is used up ([`StopReason::Budget`]) or the observer asks for an end.
+    /// Step until the fit is complete, the budget is used up ([`StopReason::Budget`]) or the observer stops it.
     pub fn run(
         &mut self,
         allowed: &mut Allowance,

@@ -1,4 +1,4 @@
-//! Where an iteration breaks: the first part of its computation that is not finite.
+//! Where an iteration fails: the first part of its computation that is not finite.
 
 use super::iteration::KL_WEIGHT;
 use super::training::Training;
@@ -8,8 +8,8 @@ use crate::scope::Choices;
 use mcvi_expr::{Array, Expr, grad};
 
 impl Training {
-    /// What is not finite in iteration `step` with the present parameters, first in the order of computation: the bound
-    /// before the first step of the chain, what a step adds, log p(x, z), or the gradient of a parameter.
+    /// The first non-finite part of iteration `step` with the current parameters, in the order of computation: the
+    /// bound before the first step of the chain, a step's contribution, log p(x, z), or the gradient of a parameter.
     pub fn first_not_finite(
         &mut self,
         approximation: &Approximation,

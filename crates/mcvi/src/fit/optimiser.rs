@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum Optimiser {
     /// Kingma & Ba (2015).
     Adam {
-        /// Decay of the mean of gradients.
+        /// Decay of the mean of the gradients.
         beta1: f64,
         /// Decay of the mean of their squares.
         beta2: f64,
     },
     /// Steps along the gradient, with momentum.
     Sgd {
-        /// The share of the last step that is kept.
+        /// The share of the previous step that is kept.
         momentum: f64,
     },
     /// Tieleman & Hinton (2012).
@@ -38,7 +38,7 @@ impl Default for Optimiser {
 /// Keeps a root of squares away from zero.
 const EPS: f64 = 1e-8;
 
-/// Numbers that change from step to step and are fed to the program.
+/// Numbers that change from step to step and are inputs of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Rates<'g> {
     /// The learning rate, with the first bias correction.
@@ -48,7 +48,7 @@ pub(super) struct Rates<'g> {
 }
 
 impl Optimiser {
-    /// The learning rate and the second factor for iteration t = 1, 2, …
+    /// The learning rate and the second factor of iteration t = 1, 2, …
     pub(super) fn rates(self, rate: f64, t: usize) -> (f64, f64) {
         match self {
             Optimiser::Adam { beta1, beta2 } => {
@@ -59,8 +59,8 @@ impl Optimiser {
         }
     }
 
-    /// The descent direction in units of the parameter's scale, times the rate, and the states behind it with their
-    /// new values. `name` tells the states of different parameters apart.
+    /// The descent direction in units of the parameter's scale, times the learning rate, and the states behind it with
+    /// their new values. `name` distinguishes the states of different parameters.
     pub(super) fn step<'g>(
         self,
         graph: &'g Graph,

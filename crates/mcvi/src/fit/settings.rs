@@ -1,56 +1,59 @@
-//! How to fit: what was asked, checked once.
+//! Settings of a fit, validated once.
 
 use super::{Objective, Optimiser};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How the learning rate changes.
+/// Learning rate schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Lowered whenever the iterates have become stationary, until lowering it no longer helps; see [`fit`](super::fit).
+    /// Lowered whenever the iterates have become stationary, until lowering it no longer helps; see
+    /// [`fit`](super::fit).
     Automatic,
-    /// The same throughout.
+    /// Constant.
     Constant,
-    /// Down to nothing along half a cosine.
+    /// To zero along half a cosine.
     Cosine,
-    /// Halved after this many iterations, again and again.
+    /// Halved each time this many iterations have been taken.
     Halving(usize),
 }
 
-/// How to fit.
+/// Settings of a fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// What is maximised.
+    /// The objective.
     pub objective: Objective,
-    /// Before the first iteration, improve the start over a fixed sample where the inverse models are regressions.
+    /// Before the first iteration, improve the initial parameters over a fixed sample, if the inverse models are
+    /// regressions.
     pub warm_start: bool,
-    /// Draws for each gradient.
+    /// Draws per gradient.
     pub draws: usize,
     /// The optimiser.
     pub optimiser: Optimiser,
-    /// The learning rate to begin with, in units of each parameter's scale.
+    /// The initial learning rate, in units of each parameter's scale.
     pub rate: f64,
-    /// The rate of the transitions' parameters (step sizes, masses, momenta, temperatures) relative to the others.
+    /// The learning rate of the transitions' parameters (step sizes, masses, momenta, temperatures) relative to the
+    /// others.
     pub transition_rate: f64,
-    /// How the learning rate changes.
+    /// The learning rate schedule.
     pub schedule: Schedule,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
-    /// Shrink arrays of two axes or more, which are weights, by this times the learning rate in every iteration
-    /// (Loshchilov & Hutter, 2019).
+    /// Weight decay: shrink arrays of two axes or more, which are weights, by this times the learning rate in every
+    /// iteration (Loshchilov & Hutter, 2019).
     pub weight_decay: f64,
-    /// Average the iterates as they come. What is large is better averaged from time to time, outside.
+    /// Average all iterates. Large models are better averaged now and then, outside of the fit.
     pub average: bool,
-    /// Most iterations.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// Most seconds, if not as many as it takes. What is reached then depends on the machine; the same number of
-    /// iterations, asked for as such, repeats it exactly.
+    /// Maximum number of seconds, if limited. The result then depends on the machine; it can be repeated exactly with
+    /// the number of iterations taken.
     pub seconds: Option<f64>,
-    /// An improvement of the bound, in nats, that is not worth going on for.
+    /// An improvement of the bound, in nats, that is too small to continue for.
     pub tolerance: f64,
-    /// The seed of all draws.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -76,7 +79,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What a fit depends on: all but how long it may take, unless the rate follows from it.
+    /// The settings that a fit depends on: all but its time limit and, unless the learning rate depends on it, its
+    /// maximum number of iterations.
     pub(super) fn identity(&self) -> Self {
         let iterations = if self.schedule == Schedule::Cosine { self.iterations } else { 0 };
         Settings { iterations, seconds: None, ..self.clone() }
@@ -92,7 +96,7 @@ impl Settings {
         positive("clipping", self.clip)?;
         positive("tolerance", self.tolerance)?;
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
-            let why = format!("{} is not a number from 0 on", self.weight_decay);
+            let why = format!("{} is not a finite number of at least 0", self.weight_decay);
             return Err(Error::Setting { what: "weight decay", why });
         }
         self.seconds.map_or(Ok(()), |s| positive("seconds", s))?;

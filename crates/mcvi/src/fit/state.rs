@@ -1,4 +1,4 @@
-//! All that the next step of a fit depends on, as data that can be saved.
+//! Everything that the next step of a fit depends on, as data that can be saved.
 
 use super::{IterationStats, Settings, TracePoint};
 use crate::error::Result;
@@ -9,30 +9,30 @@ use std::path::Path;
 /// Version 1 did not hold the settings as data.
 const FORMAT: Format = Format { name: "mcvi fit", version: 2, what: "the state of a fit" };
 
-/// Points of the trace after which a stage ends although its iterates still move, to begin with.
+/// The initial number of trace points after which a stage ends although its iterates still move.
 const PATIENCE: usize = 5;
 
-/// A saved fit. [`Fit::resume`](super::Fit::resume) goes on from it.
+/// A saved fit, to be resumed by [`Fit::resume`](super::Fit::resume).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitState {
-    /// The settings, less what may change from one time to the next; none in a file of version 1.
+    /// The settings, except for limits that may change when it is resumed; none in a file of version 1.
     pub(super) settings: Option<Settings>,
     /// The kind of device it ran on.
     pub(super) device: Option<String>,
-    /// What the training holds.
+    /// The state of the training.
     pub(super) training: Vec<(String, Array)>,
-    /// The best parameters met with their scales, and the bound of each draw they are judged by.
+    /// The best parameters so far with their scales, and the bound of each draw they are compared by.
     pub(super) best: Vec<(String, Array, Vec<f64>)>,
     pub(super) best_bounds: Vec<f64>,
-    pub(super) course: Course,
+    pub(super) loop_state: LoopState,
 }
 
-/// What the loop around the iterations keeps.
+/// The state of the loop around the iterations.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Course {
-    /// Whether a lower rate no longer improved the bound.
+pub(super) struct LoopState {
+    /// Whether lowering the learning rate no longer improved the bound.
     pub converged: bool,
-    /// Iterations taken, and those that enter the present average.
+    /// Iterations taken, and those in the current average.
     pub iterations: usize,
     pub averaged: usize,
     /// As in the report.
@@ -41,33 +41,33 @@ pub(super) struct Course {
     pub rescues: usize,
     pub seconds: f64,
     pub trace: Vec<TracePoint>,
-    /// What the iterations since the last look came to.
+    /// The results of the iterations since the last trace point.
     pub seen: IterationStats,
     pub stage: Stage,
 }
 
-/// Iterations at one rate.
+/// Iterations at one learning rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Stage {
     pub rate: f64,
-    /// How often the rate was lowered.
+    /// How often the learning rate was lowered.
     pub lowered: usize,
-    /// Points of the trace after which the stage ends although its iterates still move.
+    /// Trace points after which the stage ends although its iterates still move.
     pub patience: usize,
-    /// The parameters at each point of the trace.
+    /// The parameters at each trace point.
     pub iterates: Vec<Vec<f64>>,
-    /// At which of them they are judged next.
+    /// The trace point at which stationarity is next checked.
     pub next: usize,
 }
 
 impl Stage {
-    /// Points of the trace before stationarity is judged.
+    /// Trace points before stationarity is first checked.
     pub const POINTS: usize = 20;
 }
 
-impl Course {
+impl LoopState {
     pub fn new(rate: f64) -> Self {
-        Course {
+        LoopState {
             converged: false,
             iterations: 0,
             averaged: 0,
@@ -85,10 +85,10 @@ impl Course {
 impl FitState {
     /// Iterations so far.
     pub fn iterations(&self) -> usize {
-        self.course.iterations
+        self.loop_state.iterations
     }
 
-    /// Write it to a file, atomically.
+    /// Write it to a file atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.record()?.write(path.as_ref(), FORMAT)
     }
@@ -100,11 +100,11 @@ impl FitState {
     }
 
     pub(crate) fn record(&self) -> Result<Record> {
-        let (c, s) = (&self.course, &self.course.stage);
+        let (c, s) = (&self.loop_state, &self.loop_state.stage);
         let mut record = Record::default();
-        record.say_data("settings", &self.settings)?;
-        record.say_data("device", &self.device)?;
-        record.say("converged", c.converged);
+        record.set_json("settings", &self.settings)?;
+        record.set_json("device", &self.device)?;
+        record.set_text("converged", c.converged);
         for (name, n) in [
             ("iterations", c.iterations),
             ("averaged", c.averaged),
@@ -117,26 +117,26 @@ impl FitState {
             ("stage.patience", s.patience),
             ("stage.next", s.next),
         ] {
-            record.say(name, n);
+            record.set_text(name, n);
         }
-        record.say_data("seconds", &c.seconds)?;
-        record.say_data("stage.rate", &s.rate)?;
+        record.set_json("seconds", &c.seconds)?;
+        record.set_json("stage.rate", &s.rate)?;
         let points =
             c.trace.iter().flat_map(|l| [l.iteration as f64, l.iterations as f64, l.bound, l.se, l.rate, l.seconds]);
-        record.keep_list("trace", points.collect())?;
-        record.keep_list("seen", c.seen.bounds.clone())?;
-        record.say("stage.looks", s.iterates.len());
-        record.keep_list("stage.iterates", s.iterates.concat())?;
-        record.keep_list("best bounds", self.best_bounds.clone())?;
-        self.training.iter().for_each(|(name, array)| record.keep(&format!("training/{name}"), array.clone()));
+        record.set_list("trace", points.collect())?;
+        record.set_list("seen", c.seen.bounds.clone())?;
+        record.set_text("stage.looks", s.iterates.len());
+        record.set_list("stage.iterates", s.iterates.concat())?;
+        record.set_list("best bounds", self.best_bounds.clone())?;
+        self.training.iter().for_each(|(name, array)| record.set_array(&format!("training/{name}"), array.clone()));
         for (name, value, scale) in &self.best {
-            record.keep(&format!("best/{name}"), value.clone());
-            record.keep_list(&format!("scale/{name}"), scale.clone())?;
+            record.set_array(&format!("best/{name}"), value.clone());
+            record.set_list(&format!("scale/{name}"), scale.clone())?;
         }
         Ok(record)
     }
 
-    /// What [`record`](Self::record) made; the error says what is wrong with it.
+    /// Restore what [`record`](Self::record) made, or say what is wrong with it.
     pub(crate) fn from_record(record: &Record) -> Result<Self, String> {
         let point = |l: &[f64; 6]| TracePoint {
             iteration: l[0] as usize,
@@ -149,7 +149,7 @@ impl FitState {
         let trace = record.list("trace").as_chunks().0.iter().map(point).collect();
         let number = |name: &str| record.read::<usize>(name);
         let (points, iterates) = (number("stage.looks")?, record.list("stage.iterates"));
-        // There may be points of the trace without any packed parameter.
+        // There may be trace points without any packed parameter.
         let width = iterates.len() / points.max(1);
         let stage = Stage {
             rate: record.read("stage.rate")?,
@@ -164,7 +164,7 @@ impl FitState {
             skipped: number("seen.skipped")?,
             first_skipped: None,
         };
-        let course = Course {
+        let loop_state = LoopState {
             converged: record.read("converged")?,
             iterations: number("iterations")?,
             averaged: number("averaged")?,
@@ -178,7 +178,7 @@ impl FitState {
         };
         let (settings, device) = match record.version {
             1 => (None, None),
-            _ => (record.data("settings")?, record.data("device")?),
+            _ => (record.json("settings")?, record.json("device")?),
         };
         let scales = record.part("scale");
         let best = record.part("best").arrays.into_iter().map(|(name, value)| {
@@ -191,7 +191,7 @@ impl FitState {
             training: record.part("training").arrays,
             best: best.collect(),
             best_bounds: record.list("best bounds"),
-            course,
+            loop_state,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Iterations of Algorithm 2 as they are run, saved and restored.
+//! Running, saving and restoring the iterations of Algorithm 2.
 
 use super::iteration::{DECAY, Iteration, RATE, SECOND, WEIGHT};
 use super::settings::Settings;
@@ -8,8 +8,8 @@ use crate::params::Params;
 use crate::scope::{PACKED, unpack, write};
 use mcvi_expr::{Array, DType, Program, Run};
 
-/// The counters of a saved state: the program's step, iterations taken, iterations remembered, and whether draws that are
-/// not finite are skipped.
+/// The counters of a saved state: the program's step, iterations taken, iterations since the optimiser was reset, and
+/// whether draws that are not finite are skipped.
 const COUNTERS: &str = "fit.counters";
 
 /// A compiled iteration, with its optimiser's state and the average of its iterates.
@@ -19,7 +19,7 @@ pub struct Training {
     dtype: DType,
     feeds_second: bool,
     decays: bool,
-    /// Iterations taken, and taken since gradients were forgotten.
+    /// Iterations taken, in total and since the optimiser was reset.
     t: usize,
     remembered: usize,
     /// Names of the states that hold learned parameters.
@@ -27,7 +27,7 @@ pub struct Training {
     skip_non_finite: bool,
 }
 
-/// What some iterations came to.
+/// The results of some iterations.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct IterationStats {
@@ -42,13 +42,13 @@ pub struct IterationStats {
 }
 
 impl Training {
-    /// Compile an iteration. Where the bound of a draw is not finite, the gradient counts as zero.
+    /// Compile an iteration. If the bound of a draw is not finite, the gradient counts as zero.
     pub fn new(approximation: &Approximation, settings: &Settings) -> Result<Self> {
         Training::compile(approximation, settings, false)
     }
 
-    /// The same iteration from the same state, which leaves out draws whose bound is not finite instead of waiting for
-    /// better ones. It takes a pass more: no gradient can be begun before all bounds are known.
+    /// The same iteration from the same state, but leaving out draws whose bound is not finite instead of skipping the
+    /// step. It takes an extra pass: no gradient can be computed before all bounds are known.
     pub fn skip_non_finite(&mut self, approximation: &Approximation) -> Result<Self> {
         let mut other = Training::compile(approximation, &self.settings, true)?;
         for (name, value) in self.program.states()? {
@@ -68,8 +68,8 @@ impl Training {
         Ok(state)
     }
 
-    /// Go on from a state that [`state`](Self::state) gave, of the same approximation and settings: the next
-    /// iteration is, bit for bit, the one that would have followed. Nothing is changed where the state does not fit.
+    /// Restore a state that [`state`](Self::state) returned, of the same approximation and settings: the next iteration
+    /// is, bit for bit, the one that would have followed. If the state does not fit, nothing is changed.
     pub fn restore(&mut self, approximation: &Approximation, state: &[(String, Array)]) -> Result<()> {
         let counters = state.iter().find(|(name, _)| name == COUNTERS).map(|(_, value)| value.to_f64());
         let Some(&[step, t, remembered, skip_non_finite]) = counters.as_deref() else {
@@ -105,7 +105,7 @@ impl Training {
         Ok(Training { program, settings, dtype, feeds_second, decays, t: 0, remembered: 0, leaves, skip_non_finite })
     }
 
-    /// Give an input of the target's its value, for all iterations to come.
+    /// Set an input of the target, for all iterations to come.
     pub fn write(&mut self, input: &str, value: &Array) -> Result<()> {
         Ok(self.program.write(input, value)?)
     }
@@ -115,7 +115,7 @@ impl Training {
         self.run_with(iterations, rate, weights, &[])
     }
 
-    /// The same, with further inputs that change from one iteration to the next: arrays with one row for each.
+    /// The same, with further inputs that change between iterations: arrays with one row for each.
     pub fn run_with(
         &mut self,
         iterations: usize,
@@ -154,7 +154,7 @@ impl Training {
         })
     }
 
-    /// Where the time of an iteration goes: each kernel with its median nanoseconds on one thread.
+    /// The time of an iteration by kernel: median nanoseconds on one thread.
     pub fn profile(&mut self, iterations: usize) -> Result<Vec<(String, f64)>> {
         Ok(self.program.profile(iterations)?)
     }
@@ -169,7 +169,7 @@ impl Training {
         self.t
     }
 
-    /// The packed parameters as they are.
+    /// The current packed parameters.
     pub(super) fn packed(&mut self) -> Result<Vec<f64>> {
         if self.leaves.iter().any(|l| l == PACKED) { Ok(self.program.read(PACKED)?.to_f64()) } else { Ok(vec![]) }
     }
@@ -179,7 +179,7 @@ impl Training {
         self.collect(like, |name| format!("fit.average.{name}"))
     }
 
-    /// The parameters as they are.
+    /// The current parameters.
     pub fn params(&mut self, like: &Params) -> Result<Params> {
         self.collect(like, str::to_owned)
     }
@@ -196,12 +196,12 @@ impl Training {
         Ok(params)
     }
 
-    /// Go on from other parameters.
+    /// Continue from other parameters.
     pub fn set(&mut self, params: &Params) -> Result<()> {
         write(&mut self.program, params)
     }
 
-    /// Forget all gradients met so far.
+    /// Reset the optimiser: forget all previous gradients.
     pub fn forget(&mut self) -> Result<()> {
         for (name, value) in self.program.states()? {
             if name.starts_with("fit.") {

@@ -1,4 +1,5 @@
-//! A start for chains with linear-Gaussian inverse models: the bound over a fixed sample, inverse models profiled out.
+//! A warm start for chains with linear-Gaussian inverse models: the bound over a fixed sample, inverse models profiled
+//! out.
 //!
 //! With the noise held fixed the bound is a smooth function of the parameters (sample average approximation; Giordano,
 //! Ingram & Broderick 2024, "Black box variational inference with a deterministic objective"). The best inverse models
@@ -18,17 +19,17 @@ use nalgebra::DVector;
 
 /// Rows of the fixed sample.
 const ROWS: usize = 4000;
-/// Most parameters the search runs over.
+/// Maximum number of parameters in the search.
 const MOST: usize = 300;
-/// Evaluations the search may take.
+/// Maximum number of evaluations in the search.
 const EVALUATIONS: usize = 80;
 
-/// Better parameters to start from, or none where the method does not apply.
+/// Better initial parameters, or none if the method does not apply.
 pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
     let Approximation { target, params, .. } = approximation;
     let seed = derive_seed(settings.seed, "warm start");
     let mut regression = InverseRegression::new(approximation, ROWS, seed)?;
-    // Which packed values are searched over, and in what units.
+    // Which packed values are searched over, and in which units.
     let small = params.iter().filter(|(_, p)| is_packed(p));
     let units: Vec<Option<f64>> = small
         .flat_map(|(name, p)| {
@@ -42,7 +43,7 @@ pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> 
         return Ok(None);
     }
 
-    // Averaged over choices: drawn ones would hide how their probabilities follow from the parameters.
+    // Averaged over choices: drawn ones would hide how their probabilities depend on the parameters.
     let (mut program, ()) = approximation.program(ROWS, Choices::Average, |scope, estimate, program| {
         let loss = estimate.of(settings.objective).mean_all() * -1.0;
         let gradient = grad(loss, &[scope.packed_state()?])?[0];

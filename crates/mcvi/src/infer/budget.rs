@@ -1,4 +1,4 @@
-//! What may be spent on all fits together, and whether it suffices for one more.
+//! The budget for all fits together, and whether it suffices for one more.
 
 use super::Attempt;
 use crate::chain::Chain;
@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::fit::{Allowance, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
-/// What may be spent on all fits together; by default there is no limit.
+/// The budget for all fits together; unlimited by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
-    /// Most iterations. Results depend on the number alone.
+    /// Maximum number of iterations. Results depend on this number alone.
     pub iterations: Option<usize>,
-    /// Most seconds of searching and fitting; drawing and judging the last fit come on top. What is reached depends
-    /// on the machine.
+    /// Maximum number of seconds for searching and fitting, not counting drawing from and judging the last fit. Results
+    /// depend on the machine.
     pub seconds: Option<f64>,
 }
 
@@ -30,8 +30,8 @@ impl Budget {
     }
 }
 
-/// Whether the next fit can be begun. Iterations are given to the last one, so that a fit stopped by the clock can be
-/// repeated by their number; time is planned with, so that none goes to a fit that cannot be expected to finish.
+/// Whether the next fit can start. Iterations are given to the last one, so that a fit stopped by the clock can be
+/// repeated by their number. Time is planned, so that none is spent on a fit that is not expected to finish.
 pub(super) fn affordable(allowed: &Allowance, chain: &Chain, settings: &Settings, past: &[Attempt]) -> bool {
     let Some(last) = past.last() else { return true };
     let expected = last.report.seconds / cost(&last.chain, last.report.iterations)
@@ -39,15 +39,15 @@ pub(super) fn affordable(allowed: &Allowance, chain: &Chain, settings: &Settings
     allowed.iterations_left(0.0) > 0 && allowed.seconds_left().is_none_or(|left| expected <= left)
 }
 
-/// A schedule runs to its end; where the fit ends by itself it is likely to take about as long as the last one.
+/// A schedule runs to its end; a fit that stops by itself is likely to take about as long as the last one.
 fn expected_iterations(settings: &Settings, past: &[Attempt]) -> usize {
     let longest = past.iter().map(|a| a.report.iterations).max().unwrap_or(0);
     if settings.schedule == Schedule::Automatic { longest.min(settings.iterations) } else { settings.iterations }
 }
 
-/// What a fit costs, in units of one gradient of the target over the rows of an iteration.
+/// The cost of a fit, in units of one gradient of the target over the rows of an iteration.
 fn cost(chain: &Chain, iterations: usize) -> f64 {
-    // Networks take twice the rows, and their own time.
+    // Networks take twice the rows, and time of their own.
     let networks = if chain.has_network() { 4 } else { 1 };
     (chain.gradients() * networks * iterations.max(1)) as f64
 }

@@ -1,4 +1,4 @@
-//! Where an inference stood, to be saved and resumed.
+//! The state of an inference, to be saved and resumed.
 
 use super::ladder;
 use crate::chain::Chain;
@@ -12,19 +12,19 @@ use mcvi_expr::Array;
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// Version 1 held the chains as four numbers, and the settings of the fits in words.
+/// Version 1 held the chains as four numbers, and the settings of the fits as text.
 const FORMAT: Format = Format { name: "mcvi inference", version: 2, what: "the state of a fit" };
-/// How far, relatively, two computations of the same number may differ: other processors round differently.
+/// Relative tolerance between two computations of the same number: processors round differently.
 const ROUNDING: f64 = 1e-9;
 
-/// Where every fit of an inference stood. An empty one is the beginning.
+/// The state of every fit of an inference. An empty one is the beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoint {
     origin: Option<Origin>,
     pub(super) rungs: Vec<Rung>,
 }
 
-/// Where all fits begin, and the log density there: by that another model, or other data, is told.
+/// The common initialisation of all fits, and the log density there, by which another model or other data are detected.
 #[derive(Clone, Debug, PartialEq)]
 struct Origin {
     initialisation: Initialisation,
@@ -36,71 +36,71 @@ struct Origin {
 pub(super) struct Rung {
     pub chain: Chain,
     pub iterations: usize,
-    /// Where its fit stood; none where it failed.
+    /// The state of its fit; none if it failed.
     pub state: Option<FitState>,
 }
 
 impl Checkpoint {
-    /// Before the first fit.
+    /// The state before the first fit.
     pub(super) fn new(target: &dyn Target, initialisation: &Initialisation) -> Result<Self> {
         let log_density = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
         let origin = Origin { initialisation: initialisation.clone(), log_density };
         Ok(Checkpoint { origin: Some(origin), rungs: vec![] })
     }
 
-    /// Iterations of all fits so far.
+    /// Iterations over all fits so far.
     pub fn iterations(&self) -> usize {
         self.rungs.iter().map(|r| r.iterations).sum()
     }
 
-    /// Where all fits begin, if any has. An error where that was with another target.
+    /// The initialisation, if any fit has started. An error if it was for another target.
     pub(super) fn initialisation(&self, target: &dyn Target) -> Result<Option<Initialisation>> {
         let Some(Origin { initialisation, log_density: was }) = &self.origin else { return Ok(None) };
         let other = |why: String| Err(Error::Setting { what: "state of a fit", why });
         let (saved, d) = (initialisation.center.len(), target.dim());
         if saved != d {
-            return other(format!("it is one of another model: it has {saved} dimensions, this one {d}"));
+            return other(format!("it is the state of another model: it has {saved} dimensions, this one {d}"));
         }
         let is = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
         if *was != is && (was - is).abs().partial_cmp(&(ROUNDING * was.abs().max(1.0))) != Some(Ordering::Less) {
             return other(format!(
-                "it is one of another model, or of other data: the log density where it begins was {was}, and is {is}"
+                "it is the state of another model, or of other data: the log density where it begins was {was}, and is {is}"
             ));
         }
         Ok(Some(initialisation.clone()))
     }
 
-    /// That its rungs are the first of this ladder.
+    /// Check that its rungs are the first of this ladder.
     pub(super) fn check(&self, ladder: &[Chain]) -> Result<()> {
         for (i, rung) in self.rungs.iter().enumerate() {
             if ladder.get(i) != Some(&rung.chain) {
-                let asked = ladder.get(i).map_or("nothing more".to_owned(), Chain::to_string);
-                let why = format!("it is one of another chain: {}, where {asked} was asked for", rung.chain);
+                let requested = ladder.get(i).map_or("nothing more".to_owned(), Chain::to_string);
+                let why = format!("it is the state of another chain: {}, where {requested} was requested", rung.chain);
                 return Err(Error::Setting { what: "state of a fit", why });
             }
         }
         Ok(())
     }
 
-    /// Write it to a file, atomically.
+    /// Write it to a file atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut record = Record::default();
         if let Some(Origin { initialisation: Initialisation { center, covariance, seed, .. }, log_density }) =
             &self.origin
         {
             let d = center.len();
-            record.keep("center", Array::new(d, center.clone())?);
-            record.keep("covariance", Array::new([d, d], covariance.clone())?);
-            record.say("seed", seed);
-            record.keep("log_density", Array::scalar(*log_density));
+            record.set_array("center", Array::new(d, center.clone())?);
+            record.set_array("covariance", Array::new([d, d], covariance.clone())?);
+            record.set_text("seed", seed);
+            record.set_array("log_density", Array::scalar(*log_density));
         }
-        record.say("rungs", self.rungs.len());
+        record.set_text("rungs", self.rungs.len());
         for (i, rung) in self.rungs.iter().enumerate() {
             let mut part = rung.state.as_ref().map_or_else(|| Ok(Record::default()), FitState::record)?;
             if rung.state.is_none() {
-                part.say("failed", rung.iterations);
+                part.set_text("failed", rung.iterations);
             }
-            part.say_data("chain", &rung.chain)?;
+            part.set_json("chain", &rung.chain)?;
             record.add(&i.to_string(), part);
         }
         record.write(path.as_ref(), FORMAT)
@@ -125,16 +125,16 @@ impl Checkpoint {
                     part.read("leapfrogs")?,
                     part.read("hidden")?,
                 ),
-                _ => part.data("chain")?,
+                _ => part.json("chain")?,
             };
-            if part.word("failed").is_some() {
+            if part.text("failed").is_some() {
                 return Ok(Rung { chain, iterations: part.read("failed")?, state: None });
             }
             let state = FitState::from_record(&part)?;
             Ok(Rung { chain, iterations: state.iterations(), state: Some(state) })
         };
         if covariance.len() != center.len().pow(2) {
-            return Err(format!("its `covariance` is no matrix of {} rows", center.len()));
+            return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
         }
         let rungs = (0..record.read("rungs")?).map(rung).collect::<Result<_, String>>()?;
         let log_density = match record.version {

@@ -1,4 +1,4 @@
-//! Up the ladder: fit, draw and judge one chain after the other.
+//! Climbing the ladder: fit, draw from and judge one chain after the other.
 
 use super::checkpoint::Rung;
 use super::ladder::{self, FULL};
@@ -18,8 +18,8 @@ use crate::target::Target;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Infer from where an earlier call stood. With the same request, except for a larger budget, it ends as if that call had
-/// not stopped; iterations taken before count towards the budget, seconds do not.
+/// Resume inference from the state of an earlier call. With the same request, except for a larger budget, the result is
+/// the same as if that call had not stopped. Iterations taken before count towards the budget; seconds do not.
 pub fn infer_from(
     model: impl BayesianModel + 'static,
     request: &Request,
@@ -64,7 +64,7 @@ pub fn infer_from(
         };
         let ran = fitted.and_then(|fit| run(fit, &mut allowed, |point| observe(&name, point)));
         let (params, report, state) = match ran {
-            // A longer chain that cannot be fitted does not take away what a shorter one has found.
+            // If a longer chain cannot be fitted, the result of the shorter one remains.
             Err(Error::Fit { .. }) if best.is_some() => {
                 checkpoint.rungs.push(Rung { chain, iterations: taken + allowed.spent() - before, state: None });
                 continue;
@@ -78,11 +78,11 @@ pub fn infer_from(
         attempts.push(Attempt { chain: chain.clone(), bound: tried.diagnostics.bound, report });
         let good = tried.verdict.kind == VerdictKind::Good;
         let enough = good && ladder::is_enough(&chain, &tried.diagnostics, attempts.len());
-        // A longer chain that did not come out better is not taken.
+        // A longer chain that is no better is not used.
         if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
             best = Some((attempts.len() - 1, tried));
         }
-        // Other modes are not reached by longer chains.
+        // Longer chains do not reach other modes.
         if !stop_reason.is_complete() || enough || modes.len() > 1 {
             break;
         }
@@ -106,7 +106,7 @@ pub fn infer_from(
     })
 }
 
-/// A fit as far as it may go.
+/// Run a fit as far as the budget allows.
 fn run(
     mut fit: Fit,
     allowed: &mut Allowance,
@@ -118,7 +118,7 @@ fn run(
     Ok((params, report, state))
 }
 
-/// A fit with what its draws say.
+/// A fit with its draws and diagnostics.
 struct Judged {
     approximation: Approximation,
     draws: Draws,
@@ -141,11 +141,11 @@ impl Judged {
     }
 }
 
-/// Draws by which initialisations are compared.
+/// Draws with which initialisations are compared.
 const COMPARED: usize = 2000;
 
-/// The Laplace approximation at the best mode, or the standard normal where that has the higher bound: a mode may lie
-/// far from where the mass is, as a funnel's does.
+/// The Laplace approximation at the best mode, or the standard normal if that has the higher bound: a mode may lie far
+/// from the mass, as a funnel's does.
 fn best_initialisation(target: &Arc<dyn Target>, modes: &[Mode], request: &Request) -> Result<Initialisation> {
     let bound = |from: &Initialisation| -> Result<f64> {
         let chain = Chain::new(Gaussian::diagonal());

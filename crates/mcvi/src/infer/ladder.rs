@@ -1,4 +1,4 @@
-//! The chains that are tried, from the shortest to the longest, and how each is fitted.
+//! The chains to try, from the shortest to the longest, and the settings for each.
 
 use super::ChainChoice;
 use crate::approximation::Diagnostics;
@@ -7,13 +7,13 @@ use crate::density::{AnyDensity, Gaussian, Inputs};
 use crate::fit::{Schedule, Settings};
 use crate::transition::{Hamiltonian, Inverse};
 
-/// Pareto k̂ far enough from where a verdict changes.
+/// Pareto k̂ at a safe distance from where a verdict changes.
 const COMFORTABLE: f64 = 0.65;
 
-/// Iterations that a Gaussian alone is given where longer chains may follow.
+/// Iterations for a Gaussian alone if longer chains may follow.
 const PLAIN: usize = 10_000;
 
-/// Most dimensions for which matrices are learned unasked: covariances, and those of linear momentum means.
+/// Maximum dimension in which matrices are learned by default: covariances, and those of linear momentum means.
 pub(super) const FULL: usize = 50;
 
 /// A Gaussian, then Hamiltonian steps whose momentum distributions are linear or, with hidden units, networks.
@@ -32,7 +32,7 @@ pub fn hamiltonian(dim: usize, full: bool, steps: usize, leapfrogs: usize, hidde
     chain.steps(steps, Sharing::Nothing, step)
 }
 
-/// What is tried, in order.
+/// The chains to try, in order.
 pub(super) fn ladder(choice: &ChainChoice, dim: usize, full: bool) -> Vec<Chain> {
     let rung = |steps, leapfrogs, hidden| hamiltonian(dim, full, steps, leapfrogs, hidden);
     match choice {
@@ -43,19 +43,19 @@ pub(super) fn ladder(choice: &ChainChoice, dim: usize, full: bool) -> Vec<Chain>
     }
 }
 
-/// Whether a good approximation is good enough to stop at: a short chain whose verdict is near its edge is not.
+/// Whether a good approximation is good enough to stop at: a short chain with a borderline verdict is not.
 pub(super) fn is_enough(chain: &Chain, diagnostics: &Diagnostics, attempts: usize) -> bool {
     chain.is_empty() || diagnostics.pareto_k <= COMFORTABLE || attempts > 2
 }
 
-/// A Gaussian alone is learned quickly. Networks have no regression to start from: they are learned with more draws,
-/// slower, and to the end.
-pub(super) fn settings(chain: &Chain, asked: &Settings, choice: &ChainChoice) -> Settings {
+/// A Gaussian alone is learned quickly. Networks cannot be initialised by regression: they are learned with more draws,
+/// more slowly, and to the end of the schedule.
+pub(super) fn settings(chain: &Chain, requested: &Settings, choice: &ChainChoice) -> Settings {
     if chain.is_empty() && *choice == ChainChoice::Auto {
-        return Settings { iterations: asked.iterations.min(PLAIN), ..asked.clone() };
+        return Settings { iterations: requested.iterations.min(PLAIN), ..requested.clone() };
     }
-    if !chain.has_network() || asked.schedule != Schedule::Automatic {
-        return asked.clone();
+    if !chain.has_network() || requested.schedule != Schedule::Automatic {
+        return requested.clone();
     }
-    Settings { draws: 2 * asked.draws, rate: asked.rate / 3.0, schedule: Schedule::Cosine, ..asked.clone() }
+    Settings { draws: 2 * requested.draws, rate: requested.rate / 3.0, schedule: Schedule::Cosine, ..requested.clone() }
 }

@@ -1,12 +1,11 @@
-//! One call from a model to a judged posterior, with every choice made and every choice open.
+//! One call from a model to a posterior with a verdict; every choice has a default and can be changed.
 //!
-//! Several overdispersed starts are compared by place and bound, so that separate modes are noticed. From the best,
-//! chains of rising length are fitted until one is judged good, the ladder ends or the budget is used: a step is added
-//! only where one is not enough.
+//! Several overdispersed starting points are compared by location and bound, to detect separate modes. From the best,
+//! chains of increasing length are fitted until one is good, the ladder ends or the budget is used up: a step is added
+//! only if one is not enough.
 //!
-//! Every rung of the ladder is a fit of its own that depends on no other. What [`Checkpoint`] keeps is where each of
-//! them stood; [`infer_from`] climbs the ladder again with those, so that it ends where it would have ended had it
-//! never been stopped.
+//! Every rung of the ladder is a fit of its own that depends on no other. A [`Checkpoint`] holds the state of each.
+//! [`infer_from`] climbs the ladder again with those, so that the result is the same as if it had never stopped.
 
 mod budget;
 mod checkpoint;
@@ -32,15 +31,15 @@ use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Fewest draws a verdict is based on, so that it does not change with the seed.
+/// Minimum number of draws for a verdict, so that it does not depend on the seed.
 const FEWEST: usize = 50_000;
 
-/// What chain to fit.
+/// Which chain to fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ChainChoice {
-    /// From the target: longer ones where shorter ones are not good enough.
+    /// Chosen by need: longer chains if shorter ones are not good enough.
     Auto,
     /// None: plain variational inference with a Gaussian.
     None,
@@ -48,30 +47,30 @@ pub enum ChainChoice {
     Hamiltonian {
         /// T.
         steps: usize,
-        /// Leapfrogs of each.
+        /// Leapfrogs per step.
         leapfrogs: usize,
     },
-    /// This one.
+    /// This chain.
     Given(Chain),
 }
 
-/// What is asked for.
+/// A request for inference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
     /// The chain.
     pub chain: ChainChoice,
-    /// Whether q(z₀) has a full covariance; by default where there are few dimensions.
+    /// Whether q(z₀) has a full covariance; by default in few dimensions.
     pub full_covariance: Option<bool>,
-    /// Starts of the search for modes.
+    /// Starting points for the search for modes.
     pub starts: usize,
-    /// Draws to judge and to report from, at least 50,000.
+    /// Number of draws for the report; the verdict uses at least 50,000.
     pub draws: usize,
-    /// How to fit, each chain that is tried.
+    /// Settings for the fit of each chain that is tried.
     pub settings: Settings,
-    /// What may be spent on all of them together.
+    /// The budget for all fits together.
     pub budget: Budget,
-    /// What to compute with. It belongs to the machine, not to the request that is saved.
+    /// The hardware. It belongs to the machine, and is not saved with the request.
     #[serde(skip)]
     pub hardware: Hardware,
 }
@@ -111,7 +110,7 @@ pub fn infer(model: impl BayesianModel + 'static, request: &Request) -> Result<P
     infer_observed(model, request, |_, _| ControlFlow::Continue(()))
 }
 
-/// The same, with an observer that sees every point of every fit's trace and may stop them.
+/// The same, with an observer that sees every trace point of every fit and may stop them.
 pub fn infer_observed(
     model: impl BayesianModel + 'static,
     request: &Request,

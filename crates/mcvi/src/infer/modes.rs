@@ -1,8 +1,8 @@
-//! Separate modes, found from overdispersed starts and compared by place and bound.
+//! Separate modes, found from overdispersed starting points and compared by location and bound.
 //!
-//! A climb from each start says where the log density is highest around. Where that is at several places, a Gaussian is
-//! fitted at each: fits that end at one place are one mode, and its bound says how much of the evidence a mode holds,
-//! which its height does not. Where there is one place only nothing is fitted here: that costs next to nothing.
+//! The log density is maximised from each starting point. If that leads to several places, a Gaussian is fitted at
+//! each: fits that end in one place are one mode, and the bound measures the share of the evidence that a mode holds,
+//! which its height does not. If there is only one place nothing is fitted here, and the search costs next to nothing.
 
 use crate::approximation::{Approximation, Diagnostics, Draws};
 use crate::chain::Chain;
@@ -20,43 +20,43 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
 
-/// A mode is another one if it is more standard deviations away than this, in the units of either.
+/// Modes are distinct if they are further apart than this, in standard deviations of either.
 const APART: f64 = 4.0;
-/// Modes with less than this share of the evidence are not worth a word.
+/// Modes with less than this share of the evidence are not reported.
 const SHARE: f64 = 1e-3;
-/// Modes with less than this share by height and curvature alone are not worth a fit.
+/// Modes with less than this share by height and curvature alone are not fitted.
 const HOPELESS: f64 = 1e-6;
-/// Iterations of the fit at each of several modes: from the mode and its curvature it is not far.
+/// Iterations of the fit at each of several modes: the mode and its curvature are a good start.
 const ITERATIONS: usize = 500;
-/// Draws from which its bound is taken.
+/// Draws with which its bound is estimated.
 const DRAWS: usize = 4000;
 
-/// A place where the log density is highest around.
+/// A local maximum of the log density.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Mode {
-    /// Where, and how wide.
+    /// Its location and width.
     pub initialisation: Initialisation,
     /// The log density there.
     pub log_density: f64,
-    /// The evidence a Gaussian there would have.
+    /// The evidence of a Gaussian there.
     pub laplace: f64,
-    /// How many of the starts led there.
+    /// How many starting points led there.
     pub starts: usize,
-    /// What draws of a Gaussian fitted there say, its bound first; none where this is the only mode.
+    /// Diagnostics of a Gaussian fitted there, its bound first; none if this is the only mode.
     pub diagnostics: Option<Diagnostics>,
     /// Its share of the evidence of all modes found.
     pub share: f64,
 }
 
 impl Mode {
-    /// The evidence it holds. Also the importance-weighted one is a bound in expectation, and the tighter one.
+    /// The evidence it holds. The importance-weighted estimate is also a bound in expectation, and the tighter one.
     fn evidence(&self) -> f64 {
         self.diagnostics.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
     }
 }
 
-/// Climb from several places; the modes found, the one of the largest evidence first.
+/// Search from several starting points. Returns the modes found, that of the largest evidence first.
 pub(super) fn find(
     target: &Arc<dyn Target>,
     starts: usize,
@@ -74,7 +74,7 @@ pub(super) fn find(
     Ok(modes)
 }
 
-/// Fit a Gaussian at each; those of one place become one.
+/// Fit a Gaussian at each; those that end in one place are merged.
 fn compare(
     target: &Arc<dyn Target>,
     modes: Vec<Mode>,
@@ -89,7 +89,7 @@ fn compare(
         let chain = Chain::new(gaussian);
         let mut plain = Approximation::initialised(target.clone(), chain, mode.initialisation.clone(), hardware)?;
         match fit(&mut plain, &settings) {
-            // Where it cannot be fitted there is still the Gaussian it began with.
+            // If it cannot be fitted, use the Gaussian it started from.
             Ok(_) | Err(Error::Fit { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -109,13 +109,13 @@ fn compare(
     let mut modes: Vec<Mode> = known.into_iter().map(|(_, mode)| mode).collect();
     modes.sort_by(|a, b| b.evidence().total_cmp(&a.evidence()));
     let best = modes[0].evidence();
-    // The first is kept whatever its evidence is, also where it is NaN.
+    // The first is kept whatever its evidence is, even if it is NaN.
     let mut first = true;
     modes.retain(|m| std::mem::take(&mut first) || m.evidence() > best + SHARE.ln());
     Ok(modes)
 }
 
-/// Where draws lie, and how widely.
+/// The location and spread of draws.
 fn spread(draws: &Draws) -> Initialisation {
     let (n, d) = (draws.z.len() as f64, draws.z.first().map_or(0, Vec::len));
     let center: Vec<f64> = (0..d).map(|i| draws.z.iter().map(|z| z[i]).sum::<f64>() / n).collect();
@@ -124,14 +124,14 @@ fn spread(draws: &Draws) -> Initialisation {
     Initialisation { center, covariance, warning: None, seed: 0 }
 }
 
-/// The places that climbs from several starts led to, the one of the largest Laplace evidence first.
+/// The places that searches from several starting points led to, that of the largest Laplace evidence first.
 fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
     let d = target.dim();
     let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
     let mut modes: Vec<Mode> = vec![];
     let mut first_error = None;
     for i in 0..starts {
-        // The origin first, then wider and wider around it: free numbers of a model are mostly of order one.
+        // The origin first, then increasingly wide around it: free parameters are mostly of order one.
         let spread = if i == 0 { 0.0 } else { 1.0 + 5.0 * i as f64 / starts as f64 };
         let guess: Vec<f64> = (0..d).map(|_| spread * (2.0 * rng.random::<f64>() - 1.0)).collect();
         match Initialisation::laplace(target, &Params::default(), Some(&guess)) {
@@ -146,12 +146,12 @@ fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
     let Some(best) = modes.first().map(|m| m.laplace) else {
         let why = "its log density is finite at none of the places tried; is it −∞ or NaN everywhere?".to_owned();
         return Err(match first_error {
-            // That a single place was bad does not say that all were.
+            // A single bad starting point does not mean that all are.
             None | Some(Error::Target { .. }) => Error::Target { why },
             Some(other) => other,
         });
     };
-    // Where a search did not settle it found no mode; only the best place is kept whatever it is.
+    // A search that did not converge found no mode; only the best place is kept in any case.
     let mut keep = modes
         .iter()
         .map(|m| m.laplace > best + HOPELESS.ln() && m.initialisation.warning.is_none())
@@ -181,7 +181,7 @@ fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisatio
     Ok(())
 }
 
-/// Whether another centre lies within reach of this one.
+/// Whether another centre is close to this one.
 fn close(this: &Initialisation, other: &Initialisation) -> bool {
     let d = this.center.len();
     let covariance = DMatrix::from_row_slice(d, d, &this.covariance);

@@ -1,4 +1,4 @@
-//! What an inference comes to: a fitted approximation, draws from it, a verdict, and summaries in the model's own terms.
+//! The result of inference: a fitted approximation, draws from it, a verdict, and summaries of the model's parameters.
 
 use super::{Checkpoint, Mode, Verdict};
 use crate::approximation::{Approximation, Diagnostics, Draws};
@@ -15,26 +15,26 @@ use std::sync::Arc;
 pub struct Posterior {
     /// The model.
     pub model: Arc<dyn BayesianModel>,
-    /// What was fitted.
+    /// The fitted approximation.
     pub approximation: Approximation,
     /// Draws from it.
     pub draws: Draws,
-    /// What they say about it.
+    /// Their diagnostics.
     pub diagnostics: Diagnostics,
     /// Whether to trust it.
     pub verdict: Verdict,
-    /// The modes that were found, the best first.
+    /// The modes found, the best first.
     pub modes: Vec<Mode>,
     /// The chains that were tried, in order.
     pub attempts: Vec<Attempt>,
-    /// Which of them was kept.
+    /// The index of the one that was kept.
     pub kept: usize,
-    /// Why it stopped.
+    /// Why inference stopped.
     pub stop_reason: StopReason,
-    /// Iterations of all fits, also of those that failed. As a [`Budget`](super::Budget) they repeat a fit that stopped
-    /// early exactly.
+    /// Iterations over all fits, including those that failed. As a [`Budget`](super::Budget) they exactly repeat a fit
+    /// that stopped early.
     pub iterations: usize,
-    /// Where every fit stood, to go on from.
+    /// The state of every fit, for resuming.
     pub checkpoint: Checkpoint,
 }
 
@@ -51,13 +51,13 @@ pub struct Attempt {
 }
 
 impl Posterior {
-    /// Whether draws can be reweighted: the tail of their weights is light enough, and none has lost its weight.
+    /// Whether draws can be reweighted: the tail of their weights is light enough, and no draw has zero weight.
     pub fn is_reweightable(&self) -> bool {
         self.diagnostics.pareto_k <= RELIABLE_K && self.diagnostics.lost == 0
     }
 
-    /// The weights that averages over the draws should use: Pareto-smoothed importance weights where these can be relied
-    /// on, else even ones.
+    /// The weights to use in averages over the draws: Pareto-smoothed importance weights if these are reliable,
+    /// otherwise equal ones.
     pub fn weights(&self) -> Weights {
         if self.is_reweightable() {
             Weights::smoothed(&self.draws.log_weights)
@@ -66,7 +66,7 @@ impl Posterior {
         }
     }
 
-    /// The share of draws that the weights leave.
+    /// The effective share of the draws, given the weights.
     pub fn effective_share(&self) -> f64 {
         self.diagnostics.effective / self.draws.z.len() as f64
     }
@@ -80,15 +80,15 @@ impl Posterior {
         Ok(SummaryTable(quantities.flat_map(Quantity::columns).map(summary).collect()))
     }
 
-    /// What follows from the first `count` draws, as drawn: parameters, generated quantities, the log likelihood of each
-    /// observation, and replicated observations.
+    /// Quantities of the first `count` draws, without reweighting: parameters, generated quantities, the log likelihood
+    /// of each observation, and replicated observations.
     pub fn quantities(&self, count: usize, seed: u64) -> Result<Quantities> {
         let count = count.min(self.draws.z.len());
         self.model.quantities(&self.draws.z[..count], Some(seed), self.approximation.hardware())
     }
 
-    /// For each of the first `count` draws, the number of one to use in its place, so that all have equal weight; none
-    /// where they cannot be reweighted.
+    /// For each of the first `count` draws, the index of the draw to use in its place so that all have equal weight;
+    /// none if they cannot be reweighted.
     pub fn resampled(&self, count: usize, seed: u64) -> Option<Vec<usize>> {
         self.is_reweightable().then(|| Weights::smoothed(&self.draws.log_weights[..count]).resample(seed))
     }

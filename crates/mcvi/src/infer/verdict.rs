@@ -7,17 +7,17 @@ use crate::fit::StopReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Share of draws that must be left of the weights' effective size.
+/// Minimum effective share of the draws.
 const EFFECTIVE: f64 = 0.25;
-/// How far, in standard deviations, the means of draws may lie from the reweighted ones.
+/// Maximum distance between the means of draws with and without weights, in standard deviations.
 const OFF: f64 = 0.1;
-/// By what factor reweighting may change a standard deviation: weights mend what draws miss, but only so far.
+/// Maximum factor by which reweighting may change a standard deviation: weights can correct the draws only so far.
 const STRETCHED: f64 = 1.25;
-/// Pareto k̂ and effective share from which a Gaussian alone counts as good: its tails are thinner than most.
+/// Pareto k̂ and effective share at which a Gaussian alone counts as good: its tails are thinner than most.
 const PLAIN_K: f64 = 0.5;
 const PLAIN_EFFECTIVE: f64 = 0.8;
 
-/// Modes that are named one by one.
+/// Number of modes listed one by one.
 const NAMED: usize = 4;
 
 /// In one word.
@@ -26,9 +26,9 @@ const NAMED: usize = 4;
 pub enum VerdictKind {
     /// Draws and bound can be used as they are.
     Good,
-    /// Usable with the draws reweighted.
+    /// Usable if the draws are reweighted.
     Reweight,
-    /// Not to be trusted.
+    /// Not reliable.
     DoNotTrust,
 }
 
@@ -54,26 +54,26 @@ pub struct Verdict {
     pub advice: Vec<Advice>,
 }
 
-/// What to try next. How it is done is up to whoever asked: a command has options, a program has settings.
+/// What to try next. How to do it depends on the caller: a command has options, a program has settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Advice {
     /// Constrain the parameters so that the density is finite everywhere.
     Constrain,
-    /// Fit the modes separately, or break the symmetry that makes them.
+    /// Fit the modes separately, or break the symmetry that causes them.
     SeparateModes,
-    /// A chain after the Gaussian.
+    /// Add a chain after the Gaussian.
     AddChain,
-    /// A longer chain.
+    /// Use a longer chain.
     LongerChain,
-    /// Other parameters, in which the posterior is closer to a Gaussian.
+    /// Use parameters in which the posterior is closer to a Gaussian.
     Reparameterise,
-    /// More leapfrogs of smaller steps.
+    /// Use more and smaller leapfrogs.
     SmallerSteps,
-    /// A larger budget.
+    /// Allow a larger budget.
     LargerBudget,
-    /// Letting the fit finish.
+    /// Let the fit finish.
     Finish,
 }
 
@@ -81,13 +81,13 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Advice::Constrain => "constrain the parameters so that the density is finite everywhere",
-            Advice::SeparateModes => "fit the modes separately, or break the symmetry that makes them",
-            Advice::AddChain => "a chain after the Gaussian",
-            Advice::LongerChain => "a longer chain",
-            Advice::Reparameterise => "parameters in which the posterior is closer to a Gaussian",
-            Advice::SmallerSteps => "more leapfrogs of smaller steps",
-            Advice::LargerBudget => "a larger budget",
-            Advice::Finish => "let it finish",
+            Advice::SeparateModes => "fit the modes separately, or break the symmetry that causes them",
+            Advice::AddChain => "add a chain after the Gaussian",
+            Advice::LongerChain => "use a longer chain",
+            Advice::Reparameterise => "use parameters in which the posterior is closer to a Gaussian",
+            Advice::SmallerSteps => "use more and smaller leapfrogs",
+            Advice::LargerBudget => "allow a larger budget",
+            Advice::Finish => "let the fit finish",
         })
     }
 }
@@ -105,18 +105,18 @@ impl Verdict {
         }
     }
 
-    /// Say why it stopped, where it was not complete.
+    /// Add why it stopped, if it was not complete.
     pub(super) fn note(&mut self, stop_reason: StopReason) {
         let (reason, advice) = match stop_reason {
             StopReason::Converged | StopReason::MaxIterations => return,
-            StopReason::Budget => ("the budget was used; this is how far it had come", Advice::LargerBudget),
-            StopReason::Interrupted => ("the fit was interrupted; this is how far it had come", Advice::Finish),
+            StopReason::Budget => ("the budget was used up before the fit was complete", Advice::LargerBudget),
+            StopReason::Interrupted => ("the fit was interrupted before it was complete", Advice::Finish),
         };
         self.find(VerdictKind::Good, reason.to_owned(), advice);
     }
 }
 
-/// Judge from the weights of draws and what the search for modes found.
+/// Judge by the weights of the draws and the modes found.
 pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) -> Verdict {
     let n = draws.z.len() as f64;
     let plain = draws.steps.is_empty();
@@ -139,7 +139,7 @@ pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) ->
         }
     }
     if diagnostics.pareto_k.is_nan() || diagnostics.pareto_k > RELIABLE_K {
-        let reason = format!("Pareto k̂ = {:.2}: the weights' tail is too heavy to be relied on", diagnostics.pareto_k);
+        let reason = format!("Pareto k̂ = {:.2}: the tail of the weights is too heavy", diagnostics.pareto_k);
         verdict.find(VerdictKind::DoNotTrust, reason, Advice::LongerChain);
         verdict.advise(Advice::Reparameterise);
     }
@@ -151,7 +151,7 @@ pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) ->
     }
     if verdict.kind < VerdictKind::DoNotTrust {
         if share < EFFECTIVE {
-            let reason = format!("the weights leave an effective {:.0} % of the draws", 100.0 * share);
+            let reason = format!("the effective sample size is {:.0} % of the draws", 100.0 * share);
             verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
         }
         if plain && (diagnostics.pareto_k > PLAIN_K || share < PLAIN_EFFECTIVE) {
@@ -182,7 +182,7 @@ pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) ->
     verdict
 }
 
-/// A mode in words: its place in free coordinates, the bound of a Gaussian fitted there, its share.
+/// A mode in words: its location in free coordinates, the bound of a Gaussian fitted there, its share.
 fn name(i: usize, mode: &Mode) -> String {
     let center = &mode.initialisation.center;
     let mut place: Vec<String> = center.iter().take(3).map(|x| format!("{x:.2}")).collect();
@@ -195,8 +195,8 @@ fn name(i: usize, mode: &Mode) -> String {
     format!("mode {i} at ({}){bound}, {:.1} % of the mass", place.join(", "), 100.0 * mode.share).replace('-', "−")
 }
 
-/// How far reweighting moves the mean of a coordinate at most, in standard deviations, and by what factor it changes
-/// a standard deviation at most.
+/// The largest distance by which reweighting moves the mean of a coordinate, in standard deviations, and the largest
+/// factor by which it changes a standard deviation.
 fn furthest(draws: &Draws) -> (f64, f64) {
     let weights = Weights::smoothed(&draws.log_weights);
     let even = Weights::even(draws.z.len());

@@ -69,8 +69,8 @@ pub enum Sampler {
     OverRelaxation,
 }
 
-/// The section's approximation: a start that is nearly a point, so many sweeps with one α, and an inverse model for
-/// each sweep with mean linear in zₜ and full covariance.
+/// The section's approximation: a very narrow initial distribution, a number of sweeps with one α, and for each sweep
+/// an inverse model with mean linear in zₜ and full covariance.
 pub fn chain(sampler: Sampler, sweeps: usize) -> Chain {
     let linear = Gaussian::new(Predictor::Linear(Inputs::POSITION), Covariance::Full);
     let chain = Chain::new(Gaussian::fixed(&[START; 2], &[START_SD; 2]));
@@ -82,7 +82,7 @@ pub fn chain(sampler: Sampler, sweeps: usize) -> Chain {
     }
 }
 
-/// The bound after so many sweeps at a given α (0 for Gibbs) with the exact inverse: log Z − KL(q(z_T) ‖ p), as the
+/// The bound after a number of sweeps at a given α (0 for Gibbs) with the exact inverse: log Z − KL(q(z_T) ‖ p), as the
 /// chain is linear and Gaussian.
 pub fn exact_bound(target: &BivariateGaussian, sweeps: usize, alpha: f64) -> f64 {
     let (diagonal, off) = target.precision();
@@ -104,7 +104,7 @@ pub fn exact_bound(target: &BivariateGaussian, sweeps: usize, alpha: f64) -> f64
     expected_log_p + 0.5 * covariance.determinant().ln() + 1.0 + std::f64::consts::TAU.ln()
 }
 
-/// The α that makes the exact bound largest, and that bound.
+/// The α that maximises the exact bound, and that bound.
 pub fn best_alpha(target: &BivariateGaussian, sweeps: usize) -> (f64, f64) {
     let bound = |alpha: f64| exact_bound(target, sweeps, alpha);
     let grid = (-99..=99).map(|i| f64::from(i) / 100.0);

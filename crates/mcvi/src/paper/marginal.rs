@@ -1,8 +1,8 @@
 //! The exact distribution of z_T after one Hamiltonian step in two dimensions, by numerical integration.
 //!
-//! The dynamics keeps volume, so q(z_T, v_T) = q₀(z₀) q(v′|z₀) at the inverse image (z₀, v′) of (z_T, v_T). Integrated over
-//! v_T it is the density of z_T, from which KL and R² follow without Monte Carlo error, and the gap of the inverse model
-//! on its own. Integrands are smooth and vanish at the edges, so sums over a regular grid converge very fast.
+//! The dynamics preserves volume, so q(z_T, v_T) = q₀(z₀) q(v′|z₀) at the inverse image (z₀, v′) of (z_T, v_T).
+//! Integrating over v_T gives the density of z_T, and with it KL and R² without Monte Carlo error, and the gap due to
+//! the inverse model. Integrands are smooth and vanish at the edges, so sums over a regular grid converge very fast.
 
 use crate::approximation::Approximation;
 use crate::density::{Density, Given};
@@ -12,12 +12,12 @@ use crate::target::Landscape;
 use crate::transition::{Hamiltonian, Inverse};
 use mcvi_expr::{Array, DType, Program, grad};
 
-/// Momenta on either side of the inverse model's mean, and their distance in its standard deviations.
+/// Number of momenta on either side of the inverse model's mean, and their distance in its standard deviations.
 const REACH: i32 = 13;
 const SPACING: f64 = 0.5;
-/// Points of the grid of positions along each axis.
+/// Grid points along each axis.
 const ACROSS: usize = 50;
-/// Positions evaluated in one go.
+/// Positions per evaluation.
 const AT_ONCE: usize = 10;
 
 /// Log densities on a regular grid of positions.
@@ -31,17 +31,17 @@ pub struct Marginal {
     pub log_q: Vec<f64>,
     /// log p(x, z) there.
     pub log_p: Vec<f64>,
-    /// The share of q the grid holds: 1 but for the error of integration.
+    /// The share of q inside the grid: 1 except for integration error.
     pub mass: f64,
     /// KL(q(z_T) ‖ p).
     pub kl: f64,
-    /// E KL[q(v|z_T) ‖ r(v|z_T)], what the inverse model costs.
+    /// E KL[q(v|z_T) ‖ r(v|z_T)], the cost of the inverse model.
     pub r_gap: f64,
     /// R² of Salimans & Knowles (2013) with the exact q(z_T).
     pub r2: f64,
 }
 
-/// Integrate. `step` is the chain's one step, or none if it has none; `log_evidence` is log p(x).
+/// Integrate. `step` is the chain's only step, if it has one; `log_evidence` is log p(x).
 pub fn marginal(
     approximation: &Approximation,
     step: Option<&Hamiltonian>,
@@ -63,7 +63,7 @@ pub fn marginal(
     let weight = |a: &At| (a.log_q + cell.ln()).exp();
     let mass: f64 = at.iter().map(weight).sum();
     let expect = |f: &dyn Fn(&At) -> f64| {
-        // Where q vanishes nothing is expected, whatever f is.
+        // Where q vanishes, f does not contribute, whatever it is.
         at.iter().filter(|a| weight(a) > 0.0).map(|a| weight(a) * f(a)).sum::<f64>() / mass
     };
     let variance = |f: &dyn Fn(&At) -> f64| {
@@ -82,7 +82,7 @@ pub fn marginal(
     })
 }
 
-/// What is known at one position.
+/// Results at one position.
 struct At {
     log_q: f64,
     log_p: f64,
@@ -90,7 +90,7 @@ struct At {
     r_gap: f64,
 }
 
-/// A grid that holds all draws with room to spare.
+/// A grid that contains all draws with room to spare.
 fn grid(approximation: &Approximation, seed: u64) -> Result<(Vec<f64>, Vec<f64>)> {
     let draws = approximation.draw(20_000, seed)?;
     let axis = |i: usize| -> Result<Vec<f64>> {
@@ -121,7 +121,7 @@ fn at_start(approximation: &Approximation, places: &[[f64; 2]]) -> Result<Vec<At
     Ok(p.into_iter().zip(q).map(|(log_p, log_q)| At { log_q, log_p, r_gap: 0.0 }).collect())
 }
 
-/// After the step, momenta integrated out.
+/// After the step, with momenta integrated out.
 fn after_step(approximation: &Approximation, step: &Hamiltonian, places: &[[f64; 2]]) -> Result<Vec<At>> {
     let units: Vec<[f64; 2]> = (-REACH..=REACH)
         .flat_map(|i| (-REACH..=REACH).map(move |j| [f64::from(i) * SPACING, f64::from(j) * SPACING]))
@@ -132,7 +132,7 @@ fn after_step(approximation: &Approximation, step: &Hamiltonian, places: &[[f64;
     let mut joint = Evaluation::new(approximation, step, AT_ONCE * units.len(), false)?;
     let mut found = vec![];
     for first in (0..places.len()).step_by(AT_ONCE) {
-        // The last batch is filled up with copies.
+        // The last batch is padded with copies.
         let batch: Vec<usize> = (first..first + AT_ONCE).map(|i| i.min(places.len() - 1)).collect();
         let z: Vec<f64> = batch.iter().flat_map(|&i| places[i].repeat(units.len())).collect();
         let momentum = |i: usize, u: &[f64; 2]| [0, 1].map(|k| mean[2 * i + k] + sd[2 * i + k] * u[k]);
@@ -208,7 +208,7 @@ impl Evaluation {
 
     fn run(&mut self, z: &[f64], v: &[f64]) -> Result<()> {
         self.program.write("z", &Array::new([self.rows, 2], z.to_vec())?)?;
-        // Where nothing depends on v it is not there to be written, and is ignored.
+        // If nothing depends on v it is not an input, and is ignored.
         self.program.write("v", &Array::new([self.rows, 2], v.to_vec())?)?;
         Ok(self.program.run(1)?)
     }

@@ -42,7 +42,7 @@ impl Target for StomachCancer {
     }
 }
 
-/// How the means of q(v′|z₀) and r(v|z_T) are made.
+/// Form of the means of q(v′|z₀) and r(v|z_T).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Momentum {
     /// Linear in z and ∇log p(x, z).
@@ -52,7 +52,7 @@ pub enum Momentum {
 }
 
 /// The section's approximation: a diagonal Gaussian, and one Hamiltonian step unless there are no leapfrogs. The step
-/// is also returned by itself.
+/// is also returned separately.
 pub fn chain(leapfrogs: usize, momentum: Momentum) -> (Chain, Option<Hamiltonian>) {
     let chain = Chain::new(Gaussian::diagonal());
     if leapfrogs == 0 {

@@ -1,4 +1,4 @@
-//! The numbers of a regression: the target as its family needs it, predictors standardised and dummy-coded.
+//! The data of a regression: the target as its family needs it, predictors standardised and dummy-coded.
 
 use super::Family;
 use super::names::Names;
@@ -6,7 +6,7 @@ use super::table::{Table, shown};
 use crate::error::Error;
 use std::collections::BTreeSet;
 
-/// Most levels of a column of categories.
+/// Maximum number of levels of a categorical column.
 const LEVELS: usize = 50;
 
 /// Mean and standard deviation of a column.
@@ -19,9 +19,9 @@ pub(super) struct Scale {
 /// A column of the design.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Predictor {
-    /// What its coefficient is called.
+    /// The name of its coefficient.
     pub name: String,
-    /// What it was before it was standardised.
+    /// Its mean and standard deviation before it was standardised.
     pub scale: Scale,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Design {
 }
 
 impl Scale {
-    /// None where it is not a number to divide by.
+    /// None if it cannot be divided by.
     pub fn of(values: &[f64]) -> Option<Scale> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -43,7 +43,7 @@ impl Scale {
     }
 }
 
-/// A column as it was read.
+/// A column as read from the file.
 enum Column {
     Numbers(Vec<f64>),
     /// With the row of the first text in it, and whether there are numbers too.

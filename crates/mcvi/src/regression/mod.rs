@@ -17,7 +17,7 @@ use serde_json::json;
 use std::path::Path;
 use table::Table;
 
-/// Something wrong with a user's table, said for people.
+/// An error in a user's table, with a message for them.
 fn mistake(why: String) -> Error {
     Error::Table { why }
 }
@@ -28,14 +28,14 @@ fn mistake(why: String) -> Error {
 pub enum Family {
     /// A target of 0 and 1, whose log odds are linear in the predictors.
     Logistic,
-    /// A number with normal errors about a linear function of the predictors.
+    /// A number with normal errors around a linear function of the predictors.
     Linear,
     /// A count, whose log mean is linear in the predictors.
     Poisson,
 }
 
 impl Family {
-    /// In a word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Family::Logistic => "logistic",
@@ -54,12 +54,12 @@ impl Family {
     ];
 }
 
-/// Under this name a [`Source`] says that it is a regression.
+/// The kind of regressions in a [`Source`].
 pub const KIND: &str = "regression";
 
-/// The regression of a column on all others of a CSV file with a header.
+/// The regression of a column on all other columns of a CSV file with a header.
 ///
-/// Predictors are standardised inside, and so is the target of a linear regression; priors are on that scale.
+/// Predictors are standardised internally, and so is the target of a linear regression; priors are on that scale.
 /// Coefficients on the original scale are generated quantities: `intercept`, `beta_<column>`, and `sigma`.
 pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel> {
     let table = Table::read(data)?;
@@ -98,7 +98,7 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel>
         table.len(),
         data.display()
     );
-    // In full, so that it is found from anywhere.
+    // An absolute path, so that it can be found from anywhere.
     let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
     let source = Source::new(KIND, json!({ "family": family, "data": whole, "target": table.columns[target] }));
     let predictors: Vec<String> = design.predictors.iter().map(|p| p.name.clone()).collect();
@@ -110,7 +110,7 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel>
     Ok(DescribedModel { model, about, source, labels, data_digest: Some(digest.finish()) })
 }
 
-/// The same from a [`Source`] that a saved run has kept.
+/// Reopen the regression of a saved run from its [`Source`].
 pub fn reopen(source: &Source) -> Result<DescribedModel> {
     let bad = |what: &str| mistake(format!("the saved regression does not say {what}"));
     let text = |key: &str| source.settings.get(key).and_then(|v| v.as_str()).ok_or_else(|| bad(&format!("its {key}")));
@@ -134,7 +134,7 @@ fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Resul
             Family::Logistic => m.observe(&observed, &y, bernoulli_logit(eta)),
             Family::Poisson => m.observe(&observed, &y, poisson_log(eta)),
             Family::Linear => {
-                // The target itself is observed, so that likelihoods and predictions are of the data as given.
+                // The target itself is observed, so that likelihoods and predictions refer to the data as given.
                 let sigma = m.positive("sigma_std", half_normal(1.0));
                 let sigma = m.generated("sigma", sigma * scale.sd);
                 m.observe(&observed, &y, normal(eta * scale.sd + scale.mean, sigma))
@@ -180,7 +180,7 @@ mod tests {
         Request { settings: Settings { iterations, ..Request::default().settings }, ..Request::default() }
     }
 
-    /// A Gaussian alone: for what need not be exact.
+    /// A Gaussian alone, where accuracy does not matter.
     fn quick() -> Request {
         Request { chain: ChainChoice::None, starts: 1, ..request(1000) }
     }
@@ -244,7 +244,7 @@ mod tests {
         let residuals: f64 = rows.iter().zip(&y).map(|(row, y)| (y - fitted(row)).powi(2)).sum();
         let sigma = summaries["sigma"];
         assert!((sigma.mean - (residuals / 32.0).sqrt()).abs() < 0.5 * sigma.sd, "{sigma:?}");
-        // What is predicted is on the scale of the data.
+        // Predictions are on the scale of the data.
         let quantities = regression.model.quantities(&posterior.draws.z[..2000], 1).expect("quantities");
         assert_eq!(
             (quantities.predictive[0].name.as_str(), quantities.log_likelihood[0].shape.as_slice()),

@@ -1,21 +1,21 @@
-//! Names of quantities made from names of columns, and names that were probably meant.
+//! Names of quantities derived from names of columns, and suggestions for misspelt names.
 
 use std::collections::HashSet;
 
-/// Characters of a column's name that are kept: quantities become files, whose names have an end.
+/// Maximum length of a column's name in a quantity's: quantities become files, whose names are limited.
 const LONGEST: usize = 60;
 
-/// Names that are taken.
+/// Names in use.
 #[derive(Default)]
 pub(super) struct Names(HashSet<String>);
 
 impl Names {
-    /// Take a name that is safe already.
+    /// Reserve a name that is already safe.
     pub fn reserve(&mut self, name: &str) {
         self.0.insert(name.to_lowercase());
     }
 
-    /// A name of letters, digits and underscores for a column, with a number behind it where it is taken.
+    /// A name of letters, digits and underscores for a column, with a number appended if it is taken.
     pub fn safe(&mut self, prefix: &str, column: &str) -> String {
         let kept = |c: char| c.is_alphanumeric() || c == '_';
         let words: Vec<&str> = column.split(|c| !kept(c)).filter(|word| !word.is_empty()).collect();
@@ -23,7 +23,7 @@ impl Names {
         let first = format!("{prefix}{}", if word.is_empty() { "column" } else { &word });
         let mut name = first.clone();
         let mut count = 1;
-        // Not every file system tells `A` from `a`.
+        // Not every file system distinguishes `A` from `a`.
         while !self.0.insert(name.to_lowercase()) {
             count += 1;
             name = format!("{first}_{count}");
@@ -32,7 +32,8 @@ impl Names {
     }
 }
 
-/// The word that was probably meant: the fewest letters away, whatever their case, and at most half of `word`'s.
+/// The word that was probably meant: the one at the smallest edit distance, ignoring case, and at most half of `word`'s
+/// length.
 ///
 /// ```
 /// let columns = ["age", "weight", "height"];
@@ -46,7 +47,7 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
     among.map(|other| (far(other), other)).filter(|(d, _)| *d <= most).min_by_key(|(d, _)| *d).map(|(_, other)| other)
 }
 
-/// Levenshtein's: letters to insert, remove or replace.
+/// Levenshtein distance: letters to insert, remove or replace.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A CSV file with a header, read whole: every row as long as the header, every cell with the line it stands in.
+//! A CSV file with a header, read as a whole: every row as long as the header, every cell with its line number.
 
 use super::{mistake, nearest};
 use crate::error::Error;
@@ -7,19 +7,19 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Most things listed in a message.
+/// Maximum number of items listed in a message.
 const LISTED: usize = 20;
-/// Most missing cells listed.
+/// Maximum number of missing cells listed.
 const MISSING: usize = 5;
 /// What is wrong with `a, "b"`.
 const SPACES: &str = "quotes (\") must follow the comma at once; remove the spaces before them";
 
-/// Texts in named columns.
+/// Text cells in named columns.
 pub(super) struct Table {
     file: String,
     pub columns: Vec<String>,
     rows: Vec<StringRecord>,
-    /// Where each row begins, counted from 1.
+    /// The line where each row starts, counted from 1.
     lines: Vec<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Table {
             Err(e) => return bad(format!(": cannot be read ({e}); check the path and its permissions")),
         };
         let text = match std::str::from_utf8(&bytes) {
-            // Spreadsheets begin UTF-8 with a mark.
+            // Spreadsheets start UTF-8 with a byte order mark.
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(e) => {
                 let line = 1 + breaks(&bytes[..e.valid_up_to()]);
@@ -52,7 +52,7 @@ impl Table {
         let (mut at, mut line) = (0, 1);
         for record in reader.records() {
             let record = record.map_err(|e| table.mistake(format!("cannot be read ({e}); is it a CSV file?")))?;
-            // The reader's own lines are those where the row before ended, blank lines and all.
+            // The reader counts lines where the previous row ended, including blank lines.
             let mut begin = record.position().map_or(at, |p| p.byte() as usize).clamp(at, text.len());
             begin += text.as_bytes()[begin..].iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
             line += breaks(&text.as_bytes()[at..begin]);
@@ -79,7 +79,7 @@ impl Table {
         self.rows.len()
     }
 
-    /// The line a row begins in.
+    /// The line where a row starts.
     pub fn line(&self, row: usize) -> usize {
         self.lines[row]
     }
@@ -89,19 +89,19 @@ impl Table {
         self.rows.iter().map(move |row| row.get(column).unwrap_or_default())
     }
 
-    /// Something wrong with the file.
+    /// An error in the file.
     pub fn mistake(&self, what: impl std::fmt::Display) -> Error {
         mistake(format!("{}: {what}", self.file))
     }
 
-    /// Something wrong with a cell.
+    /// An error in a cell.
     pub fn at(&self, row: usize, column: usize, what: &str) -> Error {
         let cell = shown(self.rows[row].get(column).unwrap_or_default());
         let (line, name) = (self.line(row), &self.columns[column]);
         mistake(format!("{}, line {line}, column `{name}`: `{cell}` {what}", self.file))
     }
 
-    /// The column of this name.
+    /// The column with this name.
     pub fn find(&self, name: &str) -> Result<usize, Error> {
         let name = name.trim();
         if let Some(column) = self.columns.iter().position(|c| c == name) {
@@ -123,7 +123,7 @@ impl Table {
         Err(self.mistake(format!("there is no column `{name}`; {hint}choose one of {columns}")))
     }
 
-    /// An error that says where values are missing.
+    /// An error that lists the missing values.
     pub fn refuse_missing(&self) -> Result<(), Error> {
         let mut missing = vec![];
         for (row, record) in self.rows.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Table {
     }
 }
 
-/// The names of columns, if they can be told apart.
+/// The names of columns, if they are distinct.
 fn header(file: &str, line: usize, record: &StringRecord) -> Result<Vec<String>, Error> {
     let bad = |what: String| Err(mistake(format!("{file}, line {line}: {what}")));
     if let (1, Some(only)) = (record.len(), record.get(0))
@@ -184,7 +184,7 @@ fn ragged(line: usize, record: &StringRecord, expected: usize) -> String {
     format!(", line {line}: {found} where the header has {expected}; {remedy}")
 }
 
-/// Ends of lines, of whatever system.
+/// Number of line ends, in the style of any system.
 fn breaks(bytes: &[u8]) -> usize {
     let lone =
         bytes.windows(2).filter(|w| w[0] == b'\r' && w[1] != b'\n').count() + usize::from(bytes.ends_with(b"\r"));
@@ -195,7 +195,7 @@ fn is_missing(cell: &str) -> bool {
     cell.is_empty() || cell.eq_ignore_ascii_case("na") || cell.parse().is_ok_and(f64::is_nan)
 }
 
-/// A cell, or as much of it as a message can hold.
+/// A cell, or as much of it as fits into a message.
 pub(super) fn shown(cell: &str) -> String {
     let mut shown: String = cell.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cell.chars().nth(40).is_some() {
@@ -220,7 +220,7 @@ pub(super) mod tests {
         Table::read(file(text.as_bytes()).path()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What is said about a file, its name replaced.
+    /// The error message for a file, with its name replaced.
     pub fn refused(family: Family, text: &str, target: &str) -> String {
         refused_bytes(family, text.as_bytes(), target)
     }

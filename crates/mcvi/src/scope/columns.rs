@@ -1,4 +1,4 @@
-//! Columns combined with one number each, which are often all the same.
+//! Columns combined with one number each; often all are equal.
 
 use super::Scope;
 use mcvi_expr::Expr;
@@ -32,7 +32,7 @@ impl<'g> Scope<'g> {
     }
 }
 
-/// The number all of these are, where they are one.
+/// The common value, if all are equal.
 pub(crate) fn one_number(numbers: &[f64]) -> Option<f64> {
     numbers.first().copied().filter(|first| numbers.iter().all(|x| x == first))
 }

@@ -1,7 +1,7 @@
 //! Where a chain is built: a graph, its rows, and parameters by name.
 //!
-//! A chain is a description. The same description is built once to learn its parameters' names and starting values,
-//! again with few rows to be trained, and again with many to be drawn from. A [`Scope`] carries what differs.
+//! A chain is a description. The same description is built once to find the names and initial values of its parameters,
+//! again with few rows for training, and again with many for drawing. A [`Scope`] carries what differs.
 
 mod columns;
 mod initial;
@@ -26,19 +26,19 @@ use std::rc::Rc;
 pub enum Choices {
     /// Average over all of them: the bound stays differentiable.
     Average,
-    /// Draw one: what draws and their weights need, and an unbiased estimate of the same bound.
+    /// Draw one: as needed for draws and their weights, and an unbiased estimate of the same bound.
     Sample,
 }
 
-/// Values and the features they are to be predicted from, met where a linear-Gaussian inverse model was evaluated.
+/// Values and the features to predict them from, recorded when a linear-Gaussian inverse model was evaluated.
 pub(crate) struct Observation<'g> {
     /// Scope of the density.
     pub path: String,
-    /// Rows of features, each [rows, k]; the intercept is understood.
+    /// Features, each [rows, k]; the intercept is implied.
     pub features: Vec<(&'static str, Expr<'g>)>,
     /// Rows of values.
     pub value: Expr<'g>,
-    /// Rows that count (1) and that do not (0).
+    /// Rows that count (1) and rows that do not (0).
     pub weight: Option<Expr<'g>>,
 }
 
@@ -67,7 +67,7 @@ pub struct Scope<'g> {
 }
 
 impl<'g> Scope<'g> {
-    /// Build over `rows` rows with the parameters known so far; further ones are added as they are asked for.
+    /// Build over `rows` rows with the parameters known so far; further ones are added on demand.
     pub(crate) fn new(
         graph: &'g Graph,
         rows: usize,
@@ -115,12 +115,12 @@ impl<'g> Scope<'g> {
         self.build.choices
     }
 
-    /// Where the target was found to lie, and how wide it is.
+    /// The location and scale of the target.
     pub fn positions(&self) -> Rc<Units> {
         self.build.positions.clone()
     }
 
-    /// How large momenta, or gradients of the target, typically are.
+    /// The typical scale of momenta, or of gradients of the target.
     pub fn momenta(&self) -> Rc<Units> {
         self.build.momenta.clone()
     }
@@ -131,18 +131,18 @@ impl<'g> Scope<'g> {
         Scope { build: self.build.clone(), path, group: self.group }
     }
 
-    /// The same place for parameters of another kind.
+    /// The same scope for parameters of another group.
     pub fn group(&self, group: Group) -> Self {
         Scope { group, ..self.clone() }
     }
 
-    /// The same place for the weights of a network: a transition's learn like any other network's, not at the rate of
-    /// its step size.
+    /// The same scope for the weights of a network: those in a transition are learned at the rate of other networks,
+    /// not at that of its step size.
     pub(crate) fn for_network(&self) -> Self {
         if self.group == Group::Transition { self.group(Group::Network) } else { self.clone() }
     }
 
-    /// A parameter of this scope. The first call fixes its starting value; later ones return the same expression.
+    /// A parameter of this scope. The first call sets its initial value; later ones return the same expression.
     pub fn param(&self, name: &str, shape: impl Into<Shape>, initial: impl FnOnce() -> Initial) -> Expr<'g> {
         self.named(name, shape.into(), true, initial)
     }
@@ -177,7 +177,8 @@ impl<'g> Scope<'g> {
         expr
     }
 
-    /// An expression built once in this graph, however often it is asked for: draws that several places must share.
+    /// An expression that is built once in this graph, however often it is requested: for draws that several places
+    /// must share.
     pub fn shared(&self, name: &str, build: impl FnOnce() -> Expr<'g>) -> Expr<'g> {
         let path = self.child(name).path;
         let known = self.build.shared.borrow().get(&path).copied();
@@ -188,8 +189,8 @@ impl<'g> Scope<'g> {
         })
     }
 
-    /// Starting weights of a layer with so many inputs: uniform, of standard deviation `gain` over the root of that
-    /// number. They depend on the name and on the seed of the start, and are the same on every machine.
+    /// Initial weights of a layer with this many inputs: uniform, with standard deviation `gain` over the square root
+    /// of that number. They depend on the name and on the seed, and are the same on every machine.
     pub fn weights(&self, name: &str, count: usize, inputs: usize, gain: f64) -> Initial {
         let spread = gain / (inputs.max(1) as f64).sqrt();
         let numbers = initial::spread_numbers(count, &self.child(name).path, self.build.seed);
@@ -217,12 +218,12 @@ impl<'g> Scope<'g> {
         }
     }
 
-    /// Remember a mistake; [`Scope::finish`] returns the first.
+    /// Record an error; [`Scope::finish`] returns the first.
     pub(crate) fn fail(&self, error: Error) {
         self.build.error.borrow_mut().get_or_insert(error);
     }
 
-    /// The parameters asked for, or the first mistake met.
+    /// The parameters used, or the first error.
     pub(crate) fn finish(&self) -> Result<Params> {
         match self.build.error.borrow_mut().take() {
             Some(error) => Err(error),
@@ -242,8 +243,8 @@ impl<'g> Scope<'g> {
         self.build.packed.ok_or_else(|| Error::Params { why: "none is learned".to_owned() })
     }
 
-    /// Note what an inverse model is asked. Where q itself is evaluated (reversed momenta, bridges) nothing is noted: a
-    /// regression would change the chain.
+    /// Record an evaluation of an inverse model. If q itself is evaluated (reversed momenta, bridges) nothing is
+    /// recorded: a regression would change the chain.
     pub(crate) fn observe(&self, features: Vec<(&'static str, Expr<'g>)>, value: Expr<'g>, weight: Option<Expr<'g>>) {
         if self.group != Group::Inverse {
             return;

@@ -5,7 +5,7 @@ use crate::params::{Param, Params};
 use mcvi_expr::{Array, DType, Expr, Graph, Program};
 use std::collections::HashMap;
 
-/// Parameters of fewer elements than this share one state, so that the optimiser treats them in one go.
+/// Parameters with fewer elements than this share one state, so that the optimiser updates them together.
 const SMALL: usize = 4096;
 
 /// The name of the state that holds the small parameters.
@@ -21,7 +21,7 @@ pub(crate) fn pack(params: &Params) -> Vec<f64> {
     params.iter().filter(|(_, p)| is_packed(p)).flat_map(|(_, p)| p.value.to_f64()).collect()
 }
 
-/// Put values packed by [`pack`] back.
+/// Unpack values packed by [`pack`].
 pub(crate) fn unpack(params: &mut Params, packed: &[f64]) -> Result<()> {
     let small: Vec<(String, Array)> =
         params.iter().filter(|(_, p)| is_packed(p)).map(|(n, p)| (n.to_owned(), p.value.clone())).collect();
@@ -34,7 +34,7 @@ pub(crate) fn unpack(params: &mut Params, packed: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Give a program the learned parameters' values.
+/// Write the values of the learned parameters to a program.
 pub(crate) fn write(program: &mut Program, params: &Params) -> Result<()> {
     let packed = pack(params);
     let small = params.iter().find(|(_, p)| is_packed(p));
@@ -65,7 +65,7 @@ pub(super) fn place<'g>(graph: &'g Graph, params: &Params) -> Result<Placed<'g>>
         let expr = match state {
             Some(state) if is_packed(param) => {
                 at += shape.size();
-                // Opaque, so that the gradient is not lost where a chain takes the parameter apart.
+                // Opaque, so that the gradient is not lost when a chain takes the parameter apart.
                 state.slice(0, at - shape.size()..at).reshape(shape).opaque()
             }
             _ if param.learned => graph.state(name, param.value.clone()),

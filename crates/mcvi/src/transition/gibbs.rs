@@ -52,7 +52,7 @@ impl Transition for Gibbs {
     }
 }
 
-/// Whether a coordinate is to be drawn, or its log density to be told.
+/// Whether to draw a coordinate, or to evaluate its log density.
 pub(super) enum Draw<'g> {
     Fresh,
     Known(Expr<'g>),
@@ -83,7 +83,7 @@ pub(super) fn sweep<'g>(
             let given = Given::position(&at.forward, target.at(z)?, at.data);
             r.log_density(&at.inverse, &given, state.z)?
         }
-        // The same updates in the opposite order; what is between them is known from both ends.
+        // The same updates in the opposite order; the values in between are known from both ends.
         Inverse::Reversed => {
             let mut log_r = at.forward.graph().scalar(at.forward.dtype(), 0.0);
             for i in (0..now.len()).rev() {
@@ -97,7 +97,7 @@ pub(super) fn sweep<'g>(
     Ok(Moved::new(state.at(z), log_r - log_q))
 }
 
-/// Log density of standardised values `e`, one a row.
+/// Log density of standardised values `e`, one per row.
 pub(super) fn log_normal<'g>(e: Expr<'g>, sd: Expr<'g>) -> Expr<'g> {
     e.square() * -0.5 - sd.ln() - 0.5 * std::f64::consts::TAU.ln()
 }

@@ -21,13 +21,13 @@ pub enum Mass {
     Full,
 }
 
-/// k leapfrog steps with learned step size and mass, from a drawn momentum.
+/// k leapfrog steps with learned step size and mass, from a random momentum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hamiltonian {
     /// Leapfrog steps.
     pub leapfrogs: usize,
-    /// The step size to begin with; by default from the number of leapfrogs.
+    /// The initial step size; by default it follows from the number of leapfrogs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_step_size: Option<f64>,
     /// The mass matrix.
@@ -76,7 +76,7 @@ impl Hamiltonian {
         Hamiltonian { inverse, ..self }
     }
 
-    /// With another step size to begin with.
+    /// With another initial step size.
     pub fn initial_step_size(self, size: f64) -> Self {
         Hamiltonian { initial_step_size: Some(size), ..self }
     }
@@ -88,7 +88,7 @@ impl Hamiltonian {
 
     /// The dynamics with its parameters.
     pub fn dynamics<'g>(&self, scope: &Scope<'g>) -> Result<Dynamics<'g>> {
-        // A quarter of a period is the most that exchanges z and v; short steps keep the first leapfrogs stable.
+        // A trajectory of a quarter period exchanges z and v completely; short steps keep the first leapfrogs stable.
         let step = self.initial_step_size.unwrap_or((1.5 / self.leapfrogs.max(1) as f64).min(0.5));
         let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
         let (positions, momenta) = (scope.positions(), scope.momenta());
@@ -127,7 +127,7 @@ impl Transition for Hamiltonian {
         // Alg. 3, line 4: draw the initial momentum.
         let given = Given::momentum(&at.forward, from, at.data);
         let (v0, log_q) = self.momentum.draw(&at.forward.child("momentum"), &given)?;
-        // Line 5: the dynamics keeps volume, so no Jacobian enters.
+        // Line 5: the dynamics preserves volume, so there is no Jacobian.
         let (to, v) = dynamics.run(target, from, v0)?;
         // Line 6, without the log p terms.
         let log_r = self.log_inverse(at, to, v)?;
@@ -181,7 +181,8 @@ pub struct Dynamics<'g> {
 }
 
 impl<'g> Dynamics<'g> {
-    /// Follow the dynamics. The last gradient of a leapfrog is the first of the next, so k cost k + 1 gradients.
+    /// Follow the dynamics. The last gradient of a leapfrog is the first of the next, so k leapfrogs take k + 1
+    /// gradients.
     pub fn run(&self, target: &Landscape<'_, 'g>, from: Point<'g>, v: Expr<'g>) -> Result<(Point<'g>, Expr<'g>)> {
         if self.leapfrogs == 0 {
             return Ok((from, v));
@@ -191,7 +192,7 @@ impl<'g> Dynamics<'g> {
         let mut v = v + half * at.gradient;
         for i in 1..=self.leapfrogs {
             at = target.at(at.z + self.velocity(v, self.eps))?;
-            // The half kick that ends one leapfrog and the one that starts the next are joined.
+            // The half kick that ends one leapfrog and the one that starts the next are combined.
             v = v + if i < self.leapfrogs { self.eps } else { half } * at.gradient;
         }
         Ok((at, v))

@@ -1,9 +1,9 @@
 //! Metropolis–Hastings around a proposal or around Hamiltonian dynamics, with the accept variable: section 4.1.
 //!
-//! A step from z proposes z′ by an auxiliary draw u (z′ itself, or a momentum v′) and accepts with probability ρ. What
-//! would propose the way back is called the *discarded* variable d: zₜ₋₁, or the negative of the final momentum, if
-//! the step was accepted; u if it was rejected. (z, u, a) → (zₜ, d, a) keeps volume, so the inverse model is a joint
-//! r(a, d|zₜ), in either factorisation.
+//! A step from z proposes z′ by an auxiliary draw u (z′ itself, or a momentum v′) and accepts with probability ρ. The
+//! auxiliary variable that would propose the reverse move is called the *discarded* variable d: zₜ₋₁, or the negative
+//! of the final momentum, if the step was accepted; u if it was rejected. (z, u, a) → (zₜ, d, a) preserves volume, so
+//! the inverse model is a joint r(a, d|zₜ), in either factorisation.
 
 use super::{AnyTransition, ChainState, Diagnostic, Hamiltonian, Inverse, Moved, StepScope, Transition};
 use crate::density::{AnyDensity, Bernoulli, Density, Given};
@@ -14,24 +14,24 @@ use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
-/// Most paths a draw may split into.
+/// Maximum number of paths per draw.
 const MOST_PATHS: usize = 1024;
 
-/// Closer to certain acceptance than this counts as certain.
+/// Acceptance closer to certain than this counts as certain.
 const CERTAIN: f64 = 1e-100;
 
 /// An accept/reject step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetropolisHastings {
-    /// What proposes.
+    /// The proposal.
     pub around: Around,
     /// The joint inverse model of the accept variable and the discarded variable.
     #[serde(default = "AcceptInverse::reversed")]
     pub inverse: AcceptInverse,
 }
 
-/// What an accept/reject step is taken around.
+/// What an accept/reject step is built around.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Around {
@@ -45,8 +45,8 @@ pub enum Around {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceptInverse {
-    /// r(a|zₜ) r(d|a, zₜ), as in the paper. It gives weight to rejections that cannot happen, so that importance-weighted
-    /// evidence comes out somewhat low; the bound remains one.
+    /// r(a|zₜ) r(d|a, zₜ), as in the paper. It gives probability to impossible rejections, so that importance-weighted
+    /// evidence is somewhat too low; the bound remains a bound.
     AcceptFirst {
         /// r(a|zₜ).
         accept: Bernoulli,
@@ -68,14 +68,14 @@ pub enum AcceptInverse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceptModel {
-    /// The probability of accepting the way back.
+    /// The probability of accepting the reverse move.
     Reversed,
-    /// A model of its own, of zₜ and d.
+    /// A separate model, given zₜ and d.
     Learned(Bernoulli),
 }
 
 impl AcceptInverse {
-    /// The reversed transition: on any chain, log α = 0.
+    /// The reversed transition: for any chain, log α = 0.
     pub fn reversed() -> Self {
         AcceptInverse::DiscardedFirst { discarded: Inverse::Reversed, accept: AcceptModel::Reversed }
     }
@@ -119,7 +119,7 @@ impl MetropolisHastings {
         }
     }
 
-    /// What a density of the discarded variable is given.
+    /// The inputs of a density of the discarded variable.
     fn given<'g>(&self, at: &StepScope<'g>, point: Point<'g>) -> Given<'g> {
         match self.around {
             Around::Proposal(_) => Given::position(&at.forward, point, at.data),
@@ -136,7 +136,7 @@ impl MetropolisHastings {
         taken: Option<Expr<'g>>,
     ) -> Result<(Expr<'g>, Expr<'g>)> {
         let (yes, no) = (self.given(at, step.to), self.given(at, step.from));
-        // Where accepts are drawn, each branch sees only the rows that took it.
+        // If accepts are drawn, each branch sees only the rows that took it.
         let (yes, no) = match taken {
             Some(a) => (yes.only(a), no.only(1.0 - a)),
             None => (yes, no),
@@ -161,7 +161,7 @@ impl MetropolisHastings {
                     }
                 };
                 let (a_yes, a_no) = match accept {
-                    // Backwards the odds are inverted; a rejected step looks the same from both sides.
+                    // Backwards the odds are inverted; a rejected step looks the same in both directions.
                     AcceptModel::Reversed => ((-odds.log_odds).min(0.0), odds.log_reject),
                     AcceptModel::Learned(model) => {
                         let units = yes.units.clone();
@@ -172,7 +172,7 @@ impl MetropolisHastings {
                         let yes = Given { more: more(step.back), ..yes };
                         let no = Given { more: more(step.drawn), ..no };
                         let (yes, no) = (model.log_probabilities(&a, &yes)?.0, model.log_probabilities(&a, &no)?.1);
-                        // Where the way back is certain to be accepted, so is this.
+                        // If the reverse move is certain to be accepted, so is this one.
                         (odds.log_odds.le(0.0).select(0.0, yes), no)
                     }
                 };
@@ -188,7 +188,7 @@ struct Proposed<'g> {
     to: Point<'g>,
     /// The auxiliary draw that proposed it.
     drawn: Expr<'g>,
-    /// The auxiliary draw that would propose the way back.
+    /// The auxiliary draw that would propose the reverse move.
     back: Expr<'g>,
     log_forward: Expr<'g>,
     log_backward: Expr<'g>,
@@ -200,7 +200,7 @@ struct Odds<'g> {
     /// log of p(z′) φ(back) / (p(z) φ(drawn)); NaN counts as −∞.
     log_odds: Expr<'g>,
     log_accept: Expr<'g>,
-    /// log(1 − ρ), −∞ where acceptance is certain, and constant there: its slope is infinite on the way.
+    /// log(1 − ρ), −∞ where acceptance is certain, and constant there: its slope would be infinite.
     log_reject: Expr<'g>,
 }
 
@@ -230,7 +230,7 @@ impl Transition for MetropolisHastings {
                 let log_a = a.select(odds.log_accept, odds.log_reject);
                 Ok(Moved { state: state.at(z), log_ratio: log_r - step.log_forward - log_a, diagnostics })
             }
-            // Both branches go on as rows of their own, each with the log probability of its path.
+            // Both branches continue as rows of their own, each with the log probability of its path.
             Choices::Average => {
                 let paths = state.paths * 2;
                 if paths > MOST_PATHS {

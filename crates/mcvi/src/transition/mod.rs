@@ -31,34 +31,34 @@ use std::sync::Arc;
 /// A step of a Markov chain, with its inverse model.
 ///
 /// An implementation draws zₜ ~ qₜ(zₜ|x, zₜ₋₁) and returns it with log rₜ(zₜ₋₁|x, zₜ) − log qₜ(zₜ|x, zₜ₋₁), where both
-/// may speak of further variables of the step, such as a momentum. It writes forward code only, and does not add
-/// log p(x, z) terms: the bound does.
+/// may involve further variables of the step, such as a momentum. It writes forward code only, and does not add log
+/// p(x, z) terms: the bound does.
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
 
-    /// What a step is called, without an article: "Hamiltonian step"; and details that follow: "of 4 leapfrogs".
+    /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
     fn name(&self) -> (String, String) {
         (format!("step of {}", self.identity()), String::new())
     }
 
-    /// Gradients of the target that a step takes, for estimates of its cost.
+    /// Gradients of the target per step, to estimate its cost.
     fn gradients(&self) -> usize {
         1
     }
 
-    /// Whether a network is part of it: networks are trained longer.
+    /// Whether it contains a network: networks are trained longer.
     fn has_network(&self) -> bool {
         false
     }
 
-    /// Its step size, where it has one, from the parameters of the scope called `forward`.
+    /// Its step size, if it has one, from the parameters of the scope called `forward`.
     fn step_size(&self, _params: &Params, _forward: &str) -> Option<f64> {
         None
     }
 
-    /// What identifies a transition of your own in a saved chain. The name of its type tells it from other types;
-    /// override this where its settings matter too.
+    /// The identity of a custom transition in a saved chain. The default is the name of its type; override this if its
+    /// settings matter too.
     fn identity(&self) -> Value {
         std::any::type_name::<Self>().into()
     }
@@ -73,7 +73,7 @@ pub trait Transition: Debug + Send + Sync {
 }
 
 any! {
-    /// Any transition, as data where it comes with the library.
+    /// Any transition, as data if it is built in.
     AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Underdamped
 }
 
@@ -103,17 +103,17 @@ impl Transition for AnyTransition {
     }
 }
 
-/// Where a step finds its parameters, and what it knows besides the state.
+/// Where a step finds its parameters and the observations.
 pub struct StepScope<'g> {
     /// For the transition's own parameters.
     pub forward: Scope<'g>,
     /// For those of its inverse model.
     pub inverse: Scope<'g>,
-    /// The observations, where the target has them.
+    /// The observations, if the target has them.
     pub data: Option<Expr<'g>>,
 }
 
-/// Where the chain is.
+/// The state of the chain.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainState<'g> {
     /// The position, [rows, dim]. After accept/reject steps averaged over, the rows are paths × draws.
@@ -141,14 +141,14 @@ impl<'g> ChainState<'g> {
     }
 }
 
-/// What a step did.
+/// The result of a step.
 #[non_exhaustive]
 pub struct Moved<'g> {
-    /// Where the chain is now.
+    /// The new state.
     pub state: ChainState<'g>,
     /// log r − log q of each row.
     pub log_ratio: Expr<'g>,
-    /// What else is worth knowing, one number a row.
+    /// Diagnostics, one number per row.
     pub diagnostics: Vec<(Diagnostic, Expr<'g>)>,
 }
 
@@ -165,15 +165,15 @@ impl<'g> Moved<'g> {
     }
 }
 
-/// What a step tells besides where it went.
+/// A diagnostic of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// The change of the Hamiltonian over a trajectory: it diverged where this is large.
+    /// The change of the Hamiltonian over a trajectory: large if it diverged.
     EnergyChange,
     /// The acceptance probability.
     Acceptance,
-    /// Anything else, by name.
+    /// Any other, by name.
     Other(&'static str),
 }
 
@@ -187,18 +187,18 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Where the inverse model of a transition comes from.
+/// The inverse model of a transition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inverse {
-    /// The transition with its arguments reversed: best for a chain that has converged.
+    /// The transition with its arguments reversed: optimal for a chain that has converged.
     Reversed,
-    /// A density of its own, to be learned.
+    /// A separate density, to be learned.
     Learned(AnyDensity),
 }
 
 impl Inverse {
-    /// A density of its own, to be learned.
+    /// A separate density, to be learned.
     pub fn learned(density: impl Density + 'static) -> Self {
         Inverse::Learned(density.into_any())
     }

@@ -22,7 +22,7 @@ impl OverRelaxation {
         OverRelaxation { inverse }
     }
 
-    /// The name of the parameter that α is the hyperbolic tangent of.
+    /// The name of the parameter whose hyperbolic tangent is α.
     pub const PARAMETER: &'static str = "atanh_alpha";
 }
 

@@ -1,4 +1,5 @@
-//! Underdamped Langevin dynamics: kicks by the gradient, drifts, and a momentum that is refreshed in part between them.
+//! Underdamped Langevin dynamics: kicks by the gradient, drifts, and a momentum that is partially refreshed between
+//! them.
 //!
 //! The splitting is BAOAB (Leimkuhler & Matthews 2013, "Rational construction of stochastic numerical methods for molecular
 //! sampling"). Without friction it is the leapfrog integrator of Algorithm 3.
@@ -11,11 +12,11 @@ use crate::scope::Initial;
 use crate::target::Landscape;
 use serde::{Deserialize, Serialize};
 
-/// Kicks with learned step size, diagonal mass and friction, from a drawn momentum.
+/// Kicks with learned step size, diagonal mass and friction, from a random momentum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Underdamped {
-    /// Kicks.
+    /// Number of kicks.
     pub kicks: usize,
     /// q(v′|x, z), the distribution of the initial momentum.
     pub momentum: AnyDensity,
@@ -49,7 +50,7 @@ impl Transition for Underdamped {
         let (mut v, log_q) = self.momentum.draw(&scope.child("momentum"), &given)?;
         let mut log_ratio = -log_q;
         for _ in 0..self.kicks {
-            // B and A: half a kick, half a drift. They keep volume.
+            // B and A: half a kick, half a drift. They preserve volume.
             v = v + eps * 0.5 * here.gradient;
             let middle = here.z + eps * 0.5 * v / mass;
             // O: the refreshment v″ ~ N(γv, (1 − γ²)M), undone by the same kernel in reverse.

@@ -13,7 +13,7 @@ use crate::transition::{Hamiltonian, MetropolisHastings};
 use mcvi_expr::{Array, Data};
 use std::sync::Arc;
 
-/// How to anneal.
+/// Settings for annealing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnnealSettings {
     /// Temperatures between q(z₀|x) and the posterior.
@@ -24,7 +24,7 @@ pub struct AnnealSettings {
     pub leapfrogs: usize,
     /// The seed of all draws.
     pub seed: u64,
-    /// What to compute with.
+    /// The hardware.
     pub hardware: Hardware,
 }
 
@@ -34,14 +34,14 @@ impl Default for AnnealSettings {
     }
 }
 
-/// What annealing says about some images.
+/// The result of annealing some images.
 #[derive(Clone, Debug)]
 pub struct AnnealedEvidence {
     /// log p(x) of each image.
     pub log_p: Vec<f64>,
     /// The standard error of each, over its chains.
     pub se: Vec<f64>,
-    /// The step size that was settled on.
+    /// The step size used, chosen by a pilot run.
     pub step: f64,
     /// The mean acceptance probability.
     pub accept: f64,
@@ -49,10 +49,10 @@ pub struct AnnealedEvidence {
 
 /// Chains annealed together.
 const AT_ONCE: usize = 512;
-/// The acceptance probability aimed at: Beskos et al. (2013) for Hamiltonian dynamics.
+/// The target acceptance probability: Beskos et al. (2013) for Hamiltonian dynamics.
 const ACCEPT: f64 = 0.65;
 
-/// Anneal from q(z₀|x) to the posterior of each row of `images`. The observer is told how many images are done.
+/// Anneal from q(z₀|x) to the posterior of each row of `images`. The observer gets the number of images done.
 pub fn annealed_evidence(
     deep: &Deep,
     images: &Array,
@@ -87,7 +87,7 @@ pub fn annealed_evidence(
     };
     let block = (AT_ONCE / chains).max(1) * pixels;
 
-    // A pilot: the step size at which a short anneal of the first images accepts as often as it should.
+    // A pilot run: the step size at which a short annealing of the first images has the target acceptance probability.
     let pilot = &values[..block.min(values.len())];
     let (mut low, mut high) = (1e-3f64.ln(), 2f64.ln());
     for _ in 0..8 {

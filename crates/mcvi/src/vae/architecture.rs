@@ -1,4 +1,4 @@
-//! What a deep model is made of, as data that is saved with it: decoder, inference network, chain.
+//! The parts of a deep model, as data that is saved with it: decoder, inference network, chain.
 
 use super::model::{LatentModel, Observed};
 use crate::chain::{Chain, Sharing};
@@ -10,10 +10,10 @@ use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Feature maps of the convolutions, as in the paper's section 3.2.
+/// Numbers of feature maps of the convolutions, as in the paper's section 3.2.
 const MAPS: [usize; 3] = [16, 32, 32];
 
-/// Weights of one network that a machine of ordinary size still holds, with what training keeps of each.
+/// Maximum number of weights of one network that fits into ordinary memory, with what training keeps for each.
 const MOST_WEIGHTS: u64 = 1 << 28;
 
 /// The kind of network between latent variables and images.
@@ -26,7 +26,7 @@ pub enum Kind {
     Conv,
 }
 
-/// Where a chain starts.
+/// The initial distribution of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inference {
@@ -62,17 +62,17 @@ pub struct Architecture {
     pub hidden: usize,
     /// Latent variables.
     pub latent: usize,
-    /// Where the chain starts.
+    /// The initial distribution of the chain.
     pub inference: Inference,
     /// Steps of Hamiltonian dynamics.
     pub steps: usize,
-    /// Leapfrogs of each; with none there is no step.
+    /// Leapfrogs per step; with zero there is no step.
     pub leapfrogs: usize,
     /// q(v′|x, z₀).
     pub momentum: Momentum,
     /// r(v|x, z).
     pub inverse: Momentum,
-    /// The step size to begin with.
+    /// The initial step size.
     #[serde(alias = "first_step")]
     pub initial_step_size: f64,
 }
@@ -101,7 +101,7 @@ impl Architecture {
         self.image[0] * self.image[1]
     }
 
-    /// How many images there are in an array of them, `[images, pixels]`.
+    /// The number of images in an array `[images, pixels]`.
     pub(super) fn count(&self, images: &Array) -> Result<usize> {
         match *images.shape().dims() {
             [count, pixels] if pixels == self.pixels() => Ok(count),
@@ -112,7 +112,7 @@ impl Architecture {
         }
     }
 
-    /// The first thing wrong with it.
+    /// Returns the first invalid setting as an error.
     pub fn check(&self) -> Result<()> {
         let counts = [
             ("image", self.pixels(), 1 << 20),
@@ -160,7 +160,7 @@ impl Architecture {
         self.chain_of(self.leapfrogs)
     }
 
-    /// The same with another number of leapfrogs, and a step even where there are none.
+    /// The same with another number of leapfrogs, and with a step even if that is zero.
     pub(super) fn chain_of(&self, leapfrogs: usize) -> Chain {
         let chain = match self.inference {
             Inference::Network => Chain::new(self.gaussian(Inputs::OBSERVED, 2)),

@@ -1,4 +1,4 @@
-//! Deep models and the state of their training, to and from bytes: safetensors with what they belong to in its header.
+//! Deep models and the state of their training, to and from bytes: safetensors with their description in the header.
 
 use super::architecture::Architecture;
 use super::model::Observed;
@@ -22,7 +22,7 @@ const CHECKPOINT: Format = Format { name: "mcvi checkpoint", version: 1, what: "
 /// A decoder and a chain with their weights.
 #[derive(Clone, Debug)]
 pub struct Deep {
-    /// What it is made of.
+    /// Its architecture.
     pub architecture: Architecture,
     /// Its weights.
     pub params: Params,
@@ -36,8 +36,8 @@ impl Deep {
         Ok(Deep { architecture, params })
     }
 
-    /// Take every weight that another model has under the same name; returns how many there were. The others stay as they
-    /// are, such as those of a chain that the other model lacks. One of another shape there is an error.
+    /// Copy every weight that another model has under the same name, and return how many there were. All others stay as
+    /// they are, such as those of a chain that the other model lacks. A weight of another shape is an error.
     pub fn take_over(&mut self, other: &Deep) -> Result<usize> {
         let mut params = self.params.clone();
         let shared = other.params.iter().filter(|(name, _)| params.get(name).is_some()).collect::<Vec<_>>();
@@ -48,7 +48,7 @@ impl Deep {
         Ok(shared.len())
     }
 
-    /// As bytes of a file that any reader of safetensors opens.
+    /// As the bytes of a file that any reader of safetensors opens.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let arrays = self.params.iter().map(|(name, p)| (name.to_owned(), p.value.clone())).collect();
         encode(MODEL, arrays, &[("architecture", json(&self.architecture))])
@@ -70,7 +70,7 @@ impl Deep {
 }
 
 impl Architecture {
-    /// The chain for some images, with these parameters; those that are missing start from a seed.
+    /// The chain for some images, with these parameters; missing ones are initialised from a seed.
     pub(super) fn approximation(
         &self,
         params: Params,
@@ -85,21 +85,21 @@ impl Architecture {
     }
 }
 
-/// Everything training goes on from.
+/// Everything needed to resume training.
 #[derive(Clone, Debug)]
 pub struct TrainingCheckpoint {
-    /// What is trained.
+    /// The architecture that is trained.
     pub architecture: Architecture,
-    /// How.
+    /// The settings.
     pub settings: TrainSettings,
-    /// Checksums of the images it is trained on and validated with.
+    /// Checksums of the training and validation images.
     pub data: String,
-    /// The kind of device that made it, where it is known; see [`Hardware::kind`](crate::Hardware::kind). On another kind
-    /// training goes on, but not to the last bit.
+    /// The kind of device that made it, if known; see [`Hardware::kind`](crate::Hardware::kind). Training can be
+    /// resumed on another kind, but not bit for bit.
     pub device: Option<String>,
-    /// How far it is.
+    /// The progress of training.
     pub progress: Progress,
-    /// The state of the optimiser, weights and averages included.
+    /// The state of the optimiser, including weights and averages.
     pub state: Vec<(String, Array)>,
 }
 
@@ -116,7 +116,7 @@ impl TrainingCheckpoint {
         encode(CHECKPOINT, self.state.clone(), &meta)
     }
 
-    /// Read what [`to_bytes`](Self::to_bytes) wrote; one flipped bit is noticed.
+    /// Read what [`to_bytes`](Self::to_bytes) wrote; a single flipped bit is detected.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let (meta, state) = decode(CHECKPOINT, bytes, path)?;
         Ok(TrainingCheckpoint {
@@ -140,13 +140,13 @@ fn part<T: DeserializeOwned>(meta: &HashMap<String, String>, name: &str, path: &
 }
 
 fn encode(format: Format, arrays: Vec<(String, Array)>, meta: &[(&str, String)]) -> Result<Vec<u8>> {
-    let words = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-    Record { version: 0, arrays, words }.to_bytes(format)
+    let texts = meta.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    Record { version: 0, arrays, texts }.to_bytes(format)
 }
 
 type Decoded = (HashMap<String, String>, Vec<(String, Array)>);
 
 fn decode(format: Format, bytes: &[u8], path: &Path) -> Result<Decoded> {
-    let Record { arrays, words, .. } = Record::from_bytes(bytes, path, format)?;
-    Ok((words.into_iter().collect(), arrays))
+    let Record { arrays, texts, .. } = Record::from_bytes(bytes, path, format)?;
+    Ok((texts.into_iter().collect(), arrays))
 }

@@ -16,9 +16,9 @@ use crate::target::Target;
 use mcvi_expr::{Array, DType, Program, Run};
 use std::ops::ControlFlow;
 
-/// Rows of one pass.
+/// Rows per pass.
 const AT_ONCE: usize = 500;
-/// Passes between looks at the clock.
+/// Passes between checks of the observer.
 const PASSES: usize = 4;
 
 /// Draws from the approximate posterior of some images, with their bounds, reconstructions and weights.
@@ -35,9 +35,9 @@ pub struct Evaluator {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// Samples of each image.
+    /// Importance sampling results for a set of images.
     pub samples: usize,
-    /// The bound of each image, over its samples.
+    /// Samples per image.
     pub bounds: Vec<f64>,
     /// log p(x) of each image, importance-weighted.
     pub log_p: Vec<f64>,
@@ -61,7 +61,7 @@ impl Evaluator {
         Self::of_chain(deep, &deep.architecture.chain(), AT_ONCE, images, fresh, (seed, hardware))
     }
 
-    /// The same with another chain over the same parameters, and at most so many rows in a pass.
+    /// The same with another chain over the same parameters, and at most this many rows per pass.
     pub(super) fn of_chain(
         deep: &Deep,
         chain: &Chain,
@@ -118,7 +118,7 @@ impl Evaluator {
         self.images
     }
 
-    /// The bound of one draw for each of the images named.
+    /// The bound of one draw for each of the images `which`.
     pub fn bounds(&mut self, which: &[i32]) -> Result<Vec<f64>> {
         let mut bounds = self.record(which, &["bound"])?.swap_remove(0);
         // NaN counts as −∞.
@@ -126,23 +126,23 @@ impl Evaluator {
         Ok(bounds)
     }
 
-    /// One draw of z for each of the images named.
+    /// One draw of z for each of the images `which`.
     pub fn draw(&mut self, which: &[i32]) -> Result<Vec<Vec<f64>>> {
         let flat = self.record(which, &["z"])?.swap_remove(0);
         Ok(flat.chunks(self.latent).map(<[f64]>::to_vec).collect())
     }
 
-    /// The images named as the model saw them, and as it gives them back: the probability of every pixel.
+    /// The images `which` as the model saw them, and their reconstructions: the probability of every pixel.
     pub fn reconstruct(&mut self, which: &[i32]) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let both = self.record(which, &["data", "picture"])?;
         let rows = |flat: &[f64]| flat.chunks(self.pixels).map(<[f64]>::to_vec).collect::<Vec<_>>();
         Ok(rows(&both[0]).into_iter().zip(rows(&both[1])).collect())
     }
 
-    /// Run over the images named, as many at a time as fit.
+    /// Run over the images `which`, as many at a time as fit.
     pub(super) fn record(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
         let steps = which.len().div_ceil(self.rows);
-        // The last pass is filled up with the first image.
+        // The last pass is padded with the first image.
         let mut picks = which.to_vec();
         picks.resize(steps * self.rows, which.first().copied().unwrap_or(0));
         let picks = Array::new([steps, self.rows], picks)?;
@@ -157,8 +157,8 @@ impl Evaluator {
         Ok(recorded.iter().map(cut).collect())
     }
 
-    /// The bound and log p(x) of the first `count` images named by importance sampling, the fitted chain as proposal.
-    /// The observer sees how many images are done, and may end it there.
+    /// The bound and log p(x) of the images `which` by importance sampling, with the fitted chain as proposal. The
+    /// observer gets the number of images done, and may stop there.
     pub fn evidence(
         &mut self,
         which: &[i32],
@@ -171,7 +171,7 @@ impl Evaluator {
             return Err(Error::Setting { what: "images", why });
         }
         let mut evidence = Evidence { samples, bounds: vec![], log_p: vec![] };
-        // Images one after the other, each as often as it has samples, cut where a pass is full.
+        // One image after the other, each as often as it has samples, cut where a pass is full.
         let mut pairs = which.iter().flat_map(|&i| std::iter::repeat_n(i, samples));
         let mut weights: Vec<f64> = Vec::with_capacity(samples);
         loop {
@@ -193,8 +193,8 @@ impl Evaluator {
         }
     }
 
-    /// Burda's measure of how much each latent variable says about the image: Var over images of E[z|x], estimated from
-    /// two independent draws each, with its standard error.
+    /// The activity of each latent variable (Burda et al. 2016): the variance over images of E[z|x], estimated from two
+    /// independent draws each, with its standard error.
     pub fn activity(&mut self, which: &[i32]) -> Result<Vec<Mean>> {
         let (a, b) = (self.draw(which)?, self.draw(which)?);
         let n = which.len().max(1) as f64;

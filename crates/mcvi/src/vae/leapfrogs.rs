@@ -1,4 +1,4 @@
-//! What each leapfrog of a trained chain does: the same chain, ended after fewer of them.
+//! The effect of each leapfrog of a trained chain: the same chain, stopped after fewer of them.
 
 use super::checkpoint::Deep;
 use super::evaluate::Evaluator;
@@ -7,33 +7,33 @@ use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use mcvi_expr::Array;
 
-/// A trained chain, ended after each number of leapfrogs.
+/// A trained chain, stopped after each number of leapfrogs.
 #[derive(Clone, Debug)]
 pub struct LeapfrogCurve {
     /// The bound of q(z₀|x) alone, without any momentum.
     pub start: Mean,
-    /// After 0, 1, … leapfrogs of every Hamiltonian step, up to all of them. Empty where there is no such step.
+    /// After 0, 1, … leapfrogs of every Hamiltonian step, up to all of them. Empty if there is no such step.
     pub after: Vec<Stopped>,
 }
 
-/// A chain whose steps end after some leapfrogs. Standard errors are over images.
+/// A chain whose steps stop after some leapfrogs. Standard errors are over images.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped {
-    /// How many.
+    /// The number of leapfrogs.
     pub leapfrogs: usize,
-    /// The bound. It is one for any number of leapfrogs, but r(v|x, z) has learned to explain momenta after all of
-    /// them: after fewer it may know little about them, and the bound is low for that reason alone.
+    /// The bound. It is a bound for any number of leapfrogs, but r(v|x, z) has learned to explain momenta after all of
+    /// them: after fewer it may be a poor model of the momenta, and the bound is low for that reason alone.
     pub bound: Mean,
-    /// The bound less that of q(z₀|x) alone, image by image.
+    /// The bound minus that of q(z₀|x) alone, image by image.
     pub gain: Mean,
-    /// log p(x, z), on which r has no influence.
+    /// log p(x, z), which r does not influence.
     pub log_joint: Mean,
-    /// log p(x, z) less log p(x, z₀), image by image.
+    /// log p(x, z) minus log p(x, z₀), image by image.
     pub climb: Mean,
 }
 
-/// Follow a trained chain leapfrog by leapfrog over `images`, `[images, pixels]`, with so many draws of each. The
-/// observer is told how many of the numbers of leapfrogs, 0 to all, are done.
+/// Follow a trained chain leapfrog by leapfrog over `images`, `[images, pixels]`, with this many draws of each. The
+/// observer gets how many of the numbers of leapfrogs, from 0 to all, are done.
 pub fn leapfrog_curve(
     deep: &Deep,
     images: &Array,
@@ -49,7 +49,7 @@ pub fn leapfrog_curve(
     let each = |values: &[f64]| values.chunks(draws).map(|of| mean(of).value).collect::<Vec<f64>>();
     let less = |a: &[f64], b: &[f64]| mean(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>());
 
-    // The same seed always, so that all start from the same positions and momenta.
+    // Always the same seed, so that all start from the same positions and momenta.
     let mut run = |leapfrogs: usize| -> Result<[Vec<f64>; 3]> {
         let chain = deep.architecture.chain_of(leapfrogs);
         let mut evaluator = Evaluator::of_chain(deep, &chain, which.len(), images, fresh, (seed, hardware))?;
@@ -57,7 +57,7 @@ pub fn leapfrog_curve(
         observe(leapfrogs + 1);
         Ok([0, 1, 2].map(|i| each(&recorded[i])))
     };
-    // No leapfrog moves anything: this log p is that of z₀.
+    // Zero leapfrogs move nothing: this log p is that of z₀.
     let [bound0, log_p0, first] = run(0)?;
     let stopped = |leapfrogs: usize, bound: &[f64], log_p: &[f64]| Stopped {
         leapfrogs,

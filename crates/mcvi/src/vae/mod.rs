@@ -1,8 +1,8 @@
 //! Deep generative models: auto-encoders whose approximate posterior is a Markov chain, the paper's section 3.2.
 //!
-//! An [`Architecture`] says what a model is made of. It gives a [`Target`](crate::Target), log p(x, z) of the images, and
-//! a [`Chain`](crate::Chain), which is the same as for a single posterior: here its densities are networks of the
-//! image. A [`Trainer`] learns both together, an [`Evaluator`] estimates bounds and log p(x).
+//! An [`Architecture`] describes a model. It makes a [`Target`](crate::Target), log p(x, z) of the images, and a
+//! [`Chain`](crate::Chain), as for any single posterior, whose densities are networks of the image. A [`Trainer`]
+//! learns both together, and an [`Evaluator`] estimates bounds and log p(x).
 
 mod anneal;
 mod architecture;

@@ -1,4 +1,4 @@
-//! Latent variable models of images: p(z) standard normal, p(x|z) independent pixels whose log odds a decoder gives.
+//! Latent variable models of images: p(z) standard normal, p(x|z) independent pixels with log odds from a decoder.
 
 use crate::network::Network;
 use crate::scope::Scope;
@@ -7,33 +7,33 @@ use mcvi_expr::{Array, DType, Expr};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// The input that holds all images, `[images, pixels]`, where they are fed.
+/// The input that holds all images, `[images, pixels]`, if they are inputs.
 pub const IMAGES: &str = "data.images";
-/// The input that holds which image each row has, where they are fed.
+/// The input that holds the image index of each row, if they are inputs.
 pub const ROWS: &str = "data.rows";
 
-/// The images a model is asked about.
+/// The images of a model.
 #[derive(Clone, Debug)]
 pub enum Observed {
-    /// So many images are an input of the program, and which of them each row has is another.
+    /// All images are an input of the program, and the image index of each row is another.
     Fed {
         /// The number of images.
         images: usize,
-        /// Draw pixels anew from grey values every time.
+        /// Draw pixels afresh from grey values every time.
         fresh: bool,
     },
-    /// These, one for each row.
+    /// These images, one for each row.
     Given(Array),
 }
 
 impl Observed {
-    /// No images: for a model whose parameters are wanted.
+    /// No images: for a model of which only the parameters are needed.
     pub(super) fn nothing() -> Self {
         Observed::Fed { images: 1, fresh: false }
     }
 }
 
-/// A decoder with the images it is asked about: log p(x, z) of a row is that of its image.
+/// A decoder with its images: log p(x, z) of a row is that of its image.
 #[derive(Clone, Debug)]
 pub struct LatentModel {
     /// The number of latent variables.
@@ -93,7 +93,7 @@ impl LatentModel {
     /// log p(x|z): Bernoulli pixels.
     fn bernoulli<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         let (x, log_odds) = (self.images(scope), self.log_odds(scope, z));
-        // Where accept paths have split the rows, every path has the same images.
+        // If accept paths have split the rows, every path has the same images.
         let paths = z.shape().dims()[0] / x.shape().dims()[0].max(1);
         let x = if paths > 1 { scope.graph().concat(&vec![x; paths], 0) } else { x };
         (x * log_odds - log_odds.softplus()).sum(&[1])

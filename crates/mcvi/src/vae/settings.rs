@@ -1,56 +1,56 @@
-//! How to train a deep model, checked once.
+//! Settings for training a deep model, validated once.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// More than anyone waits for.
+/// Maximum number of epochs.
 const MOST_EPOCHS: usize = 10_000_000;
 
-/// How the learning rate falls.
+/// Learning rate schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
-    /// Not at all.
+    /// Constant.
     None,
-    /// To nothing over all epochs, along half a cosine.
+    /// To zero over all epochs, along half a cosine.
     Cosine,
-    /// By a factor whenever the validation bound has not improved for some epochs.
+    /// Lowered by a factor whenever the validation bound has not improved for some epochs.
     Plateau,
 }
 
-/// How to train.
+/// Settings for training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrainSettings {
-    /// Most epochs.
+    /// Maximum number of epochs.
     pub epochs: usize,
-    /// Images for each gradient.
+    /// Images per minibatch.
     pub batch: usize,
-    /// The learning rate of Adam to begin with.
+    /// The initial learning rate of Adam.
     pub rate: f64,
-    /// The rate of step sizes, masses and momentum distributions, relative to the others.
+    /// The learning rate of step sizes, masses and momentum distributions, relative to the others.
     pub chain_rate: f64,
-    /// How the rate falls.
+    /// The learning rate schedule.
     pub decay: Decay,
-    /// Epochs without a better validation bound before the rate falls, with [`Decay::Plateau`].
+    /// Epochs without a better validation bound before the learning rate is lowered, with [`Decay::Plateau`].
     pub patience: usize,
-    /// The factor by which it falls then, and where training goes back to a checkpoint.
+    /// The factor by which the learning rate is lowered, then and when training is reset to a checkpoint.
     pub factor: f64,
-    /// Epochs without a better validation bound after which training ends.
+    /// Early stopping: epochs without a better validation bound before training ends.
     pub stop: usize,
-    /// Epochs over which the divergence from the prior is given its full weight.
+    /// KL warm-up: epochs over which the KL weight rises from 0 to 1.
     pub warm_up: f64,
     /// Epochs over which weights are averaged; validation, and everything after training, uses the average.
     pub average: f64,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
-    /// Shrink the weights of networks, not their biases, by this times the learning rate in every step.
+    /// Weight decay: shrink the weights of networks, not their biases, by this times the learning rate in every step.
     pub weight_decay: f64,
-    /// Learn from the validation images too. They then decide nothing: training takes all its epochs and keeps the last.
+    /// Train on the validation images too. They then decide nothing: training runs for all epochs and keeps the last.
     pub join: bool,
-    /// Draw pixels anew from grey values every time.
+    /// Draw pixels afresh from grey values every time.
     pub fresh: bool,
-    /// The seed of weights, noise and the order of images.
+    /// The random seed of weights, noise and the order of images.
     pub seed: u64,
 }
 
@@ -77,7 +77,7 @@ impl Default for TrainSettings {
 }
 
 impl TrainSettings {
-    /// The first thing wrong with them.
+    /// Returns the first invalid setting as an error.
     pub fn check(&self, images: usize) -> Result<()> {
         for (what, x) in [("rate", self.rate), ("rate of the chain", self.chain_rate), ("clipping", self.clip)] {
             if !(x > 0.0 && x.is_finite()) {
@@ -86,7 +86,7 @@ impl TrainSettings {
         }
         for (what, x) in [("warm-up", self.warm_up), ("averaging", self.average), ("weight decay", self.weight_decay)] {
             if !(x >= 0.0 && x.is_finite()) {
-                return Err(Error::Setting { what, why: format!("{x} is not a number from 0 on") });
+                return Err(Error::Setting { what, why: format!("{x} is not a finite number of at least 0") });
             }
         }
         for (what, n) in [("epochs", self.epochs), ("patience", self.patience), ("early stopping", self.stop)] {
@@ -98,11 +98,11 @@ impl TrainSettings {
             return Err(Error::Setting { what: "epochs", why: format!("{} is more than {MOST_EPOCHS}", self.epochs) });
         }
         if !(self.factor > 0.0 && self.factor < 1.0) {
-            let why = format!("the factor by which the rate falls must lie between 0 and 1; got {}", self.factor);
+            let why = format!("the factor that lowers the learning rate must lie between 0 and 1; got {}", self.factor);
             return Err(Error::Setting { what: "decay", why });
         }
         if self.join && self.decay == Decay::Plateau {
-            let why = "validation images that are learned from cannot say when the rate is to fall; use cosine or none";
+            let why = "validation images that are trained on cannot decide when to lower the learning rate; use cosine or none";
             return Err(Error::Setting { what: "decay", why: why.to_owned() });
         }
         if self.batch == 0 || self.batch > images {

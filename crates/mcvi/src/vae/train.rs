@@ -1,7 +1,7 @@
 //! Algorithm 2 over minibatches: decoder, inference network and chain learned together, epoch by epoch.
 //!
-//! The loop's state is [`Progress`] and the optimiser's; both are in a [`TrainingCheckpoint`], so that training goes on from one
-//! bit for bit. Noise depends on the step alone and the order of images on the epoch alone.
+//! The state of the loop is [`Progress`] and that of the optimiser. Both are in a [`TrainingCheckpoint`], so that
+//! training resumes from it bit for bit. Noise depends on the step alone and the order of images on the epoch alone.
 
 use super::architecture::Architecture;
 use super::checkpoint::{Deep, TrainingCheckpoint};
@@ -20,25 +20,25 @@ use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Steps between looks at the clock.
+/// Steps between checks of the observer.
 const CHUNK: usize = 50;
-/// Images by which the activity of latent variables is judged.
+/// Number of images with which the activity of latent variables is estimated.
 const JUDGED: usize = 2000;
-/// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this, beyond doubt.
+/// Burda et al. (2016): a latent variable is in use if its mean varies over images by more than this, significantly.
 const ACTIVE: f64 = 0.01;
-/// Steps not taken, of the last ones, before training is given up.
+/// Number of recent steps that may be skipped before training is stopped.
 const MISSED: usize = 10;
-/// Under what names averages are kept in a checkpoint.
+/// Prefix of the names of averages in a checkpoint.
 const AVERAGE: &str = "average.";
-/// A step size below which a chain no longer moves.
+/// A step size below which a chain hardly moves.
 const VANISHED: f64 = 0.01;
-/// An improvement of the validation bound, in nats, that counts.
+/// The smallest improvement of the validation bound, in nats, that counts.
 const WORTH: f64 = 0.01;
 
-/// What an epoch came to.
+/// The report of an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochReport {
-    /// Which, from 1 on.
+    /// The epoch, from 1 on.
     pub epoch: usize,
     /// The mean bound over its steps, at the weights of each step.
     #[serde(with = "exact")]
@@ -51,7 +51,7 @@ pub struct EpochReport {
     pub valid_se: f64,
     /// The learning rate at its end.
     pub rate: f64,
-    /// The weight of the KL divergence from the prior at its end.
+    /// The KL weight at its end.
     #[serde(alias = "warmth")]
     pub kl_weight: f64,
     /// Latent variables in use.
@@ -61,11 +61,11 @@ pub struct EpochReport {
     pub step_sizes: Vec<f64>,
     /// Draws whose bound was not finite.
     pub diverged: usize,
-    /// Steps not taken, because the gradient was not finite.
+    /// Steps skipped because the gradient was not finite.
     pub skipped: usize,
 }
 
-/// Numbers that may be infinite, which JSON has no word for, as text.
+/// Numbers that may be infinite, which JSON cannot represent, as text.
 mod exact {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -92,7 +92,7 @@ mod exact_list {
     }
 }
 
-/// How far training is: the part of its state that is not arrays.
+/// The progress of training: the part of its state that is not arrays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// The epochs so far.
@@ -101,9 +101,9 @@ pub struct Progress {
     pub best: Option<usize>,
     /// How often the rate has been lowered.
     pub lowered: usize,
-    /// The epoch after which patience began to count.
+    /// The epoch from which patience is counted.
     pub waiting_since: usize,
-    /// Whether the validation bound has not improved for so long that training is over.
+    /// Whether training was stopped early, because the validation bound no longer improved.
     pub stopped: bool,
 }
 
@@ -119,7 +119,7 @@ impl Progress {
 pub struct Tick {
     /// The epoch, from 1 on.
     pub epoch: usize,
-    /// Steps taken of it.
+    /// Steps taken in it.
     pub step: usize,
     /// Steps it has.
     pub steps: usize,
@@ -143,7 +143,8 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Begin. Images are rows of pixels; `data` names them, so that a checkpoint goes on with the same ones only.
+    /// Start training. Images are rows of pixels; `data` identifies them, so that a checkpoint is only resumed with the
+    /// same ones.
     pub fn new(
         architecture: &Architecture,
         settings: &TrainSettings,
@@ -153,7 +154,7 @@ impl Trainer {
         Trainer::with_weights(Deep::new(architecture.clone(), settings.seed)?, settings, images, hardware)
     }
 
-    /// Begin with the weights a model has; what it lacks starts from the seed.
+    /// Start from the weights of a model; missing ones are initialised from the seed.
     pub fn with_weights(
         mut deep: Deep,
         settings: &TrainSettings,
@@ -206,7 +207,7 @@ impl Trainer {
         })
     }
 
-    /// Go on from a checkpoint, with the images it was made with.
+    /// Resume from a checkpoint, with the images it was made with.
     pub fn resume(checkpoint: &TrainingCheckpoint, images: (&Array, &Array, &str), hardware: Hardware) -> Result<Self> {
         if checkpoint.data != images.2 {
             let why = "the images are not those this model was trained with so far".to_owned();
@@ -217,7 +218,7 @@ impl Trainer {
         Ok(made)
     }
 
-    /// Go back to a checkpoint of this run, and on from there at a lower rate.
+    /// Reset to a checkpoint of this run, and continue from there at a lower learning rate.
     pub fn go_back(&mut self, checkpoint: &TrainingCheckpoint) -> Result<()> {
         self.restore(checkpoint)?;
         self.progress.lowered += 1;
@@ -235,7 +236,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Everything there is to go on from.
+    /// Everything needed to resume training.
     pub fn checkpoint(&mut self) -> Result<TrainingCheckpoint> {
         let mut state = self.training.state()?;
         state.extend(self.average.iter().map(|(name, p)| (format!("{AVERAGE}{name}"), p.value.clone())));
@@ -254,7 +255,7 @@ impl Trainer {
         Deep { architecture: self.architecture.clone(), params: self.average.clone() }
     }
 
-    /// How far it is.
+    /// The progress of training.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -264,18 +265,18 @@ impl Trainer {
         self.progress.stopped || self.progress.epochs.len() >= self.settings.epochs
     }
 
-    /// Steps of an epoch. Images that do not fill a batch wait for another epoch's order.
+    /// Steps per epoch. Images that do not fill a batch are left for another epoch's order.
     pub fn steps(&self) -> usize {
         self.images / self.settings.batch
     }
 
-    /// Where the time of a step goes; see [`Training::profile`].
+    /// The time of a step by kernel; see [`Training::profile`].
     pub fn training(&mut self) -> &mut Training {
         &mut self.training
     }
 
-    /// One epoch. Where the observer breaks it off nothing is reported, and what was done since the last checkpoint is
-    /// lost. Where most steps could not be taken it is an [`Error::Fit`]; see [`go_back`](Self::go_back).
+    /// Train for one epoch. If the observer stops it there is no report, and everything since the last checkpoint is
+    /// lost. If most steps could not be taken it is an [`Error::Fit`]; see [`go_back`](Self::go_back).
     pub fn epoch(&mut self, mut observe: impl FnMut(&Tick) -> ControlFlow<()>) -> Result<Option<&EpochReport>> {
         let (epoch, steps) = (self.progress.epochs.len() + 1, self.steps());
         let order = order(self.settings.seed, epoch as u64, self.images);
@@ -287,7 +288,7 @@ impl Trainer {
             done += n;
             diverged += progress.diverged;
             skipped += progress.skipped;
-            // Judged over some steps: the rest of an epoch may be a single one, and so may an epoch.
+            // Judged over several steps: the rest of an epoch may be a single one, and so may an epoch.
             let before = self.progress.epochs.iter().rev().take(CHUNK / steps);
             let missed = skipped + before.map(|e| e.skipped).sum::<usize>();
             if 2 * progress.skipped > n && missed >= MISSED {
@@ -311,10 +312,10 @@ impl Trainer {
         let rows = Array::new([n, batch], order[done * batch..(done + n) * batch].to_vec())?;
         let kl_weight = Array::new(n, (0..n).map(|i| self.kl_weight(first + i) as f32).collect::<Vec<_>>())?;
         let rates: Vec<f64> = (0..n).map(|i| self.rate(first + i)).collect();
-        let begun = self.training.iterations();
-        let rate = |t: usize| rates[t - begun];
+        let taken = self.training.iterations();
+        let rate = |t: usize| rates[t - taken];
         let progress = self.training.run_with(n, rate, &[], &[(ROWS, &rows), (KL_WEIGHT, &kl_weight)])?;
-        // The mean of all weights to begin with, leaning towards the last, then one that forgets.
+        // Initially the mean of all weights, leaning towards the last; later an exponential moving average.
         let (n, first) = (n as f64, first as f64);
         let horizon = (self.settings.average * self.steps() as f64).max(n);
         let share = (4.0 * n / (first + 4.0 * n)).max(n / horizon);
@@ -322,7 +323,7 @@ impl Trainer {
         Ok(progress)
     }
 
-    /// The learning rate of a step, counted from the first of all.
+    /// The learning rate of a step, counted from the first of all epochs.
     fn rate(&self, step: usize) -> f64 {
         let TrainSettings { rate, factor, epochs, .. } = self.settings;
         let rate = rate * factor.powi(self.progress.lowered as i32);
@@ -335,7 +336,7 @@ impl Trainer {
         }
     }
 
-    /// The weight of the KL divergence from the prior in a step, counted from the first of all.
+    /// The KL weight of a step, counted from the first of all epochs.
     fn kl_weight(&self, step: usize) -> f64 {
         let over = self.settings.warm_up * self.steps() as f64;
         if over > 0.0 { ((step + 1) as f64 / over).min(1.0) } else { 1.0 }
@@ -346,7 +347,7 @@ impl Trainer {
         self.validation.rewind();
         let all: Vec<i32> = (0..self.validation.images() as i32).collect();
         let valid = mean(&self.validation.bounds(&all)?);
-        // Images may be sorted by class: some of them, never the first.
+        // Images may be sorted by class, so a subset is drawn at random.
         let some = order(self.settings.seed, 0, all.len());
         let activity = self.validation.activity(&some[..JUDGED.min(some.len())])?;
         let last = epoch * self.steps() - 1;
@@ -364,7 +365,7 @@ impl Trainer {
         })
     }
 
-    /// Lower the rate, or stop, where the validation bound no longer improves.
+    /// Lower the learning rate, or stop, if the validation bound no longer improves.
     fn learn_from(&mut self, report: &EpochReport) {
         let progress = &mut self.progress;
         if self.settings.join {
@@ -388,20 +389,20 @@ impl Trainer {
         }
     }
 
-    /// What looks wrong with the last epoch, in words.
+    /// Warnings about the last epoch.
     pub fn warnings(&self) -> Vec<String> {
         let Some(last) = self.progress.epochs.last() else { return vec![] };
         let mut warnings = vec![];
         if last.kl_weight == 1.0 && 10 * last.active < self.architecture.latent {
             warnings.push(format!(
-                "only {} of {} latent variables are in use; a longer warm-up or a lower rate keeps more of them",
+                "only {} of {} latent variables are in use; a longer KL warm-up or a lower learning rate keeps more of them",
                 last.active, self.architecture.latent
             ));
         }
         if let Some(i) = last.step_sizes.iter().position(|s| *s < VANISHED) {
             warnings.push(format!(
-                "the step size of Hamiltonian step {} has shrunk to {:.1e}, so that the chain hardly moves; a higher \
-                 rate of the chain, or an inverse model that also sees the gradient, keeps it going",
+                "the step size of Hamiltonian step {} has shrunk to {:.1e}, so the chain hardly moves; a higher \
+                 learning rate for the chain, or an inverse model that also sees the gradient, may help",
                 i + 1,
                 last.step_sizes[i]
             ));
@@ -412,7 +413,7 @@ impl Trainer {
         warnings
     }
 
-    /// Training cannot go on: say where it broke.
+    /// Training cannot continue: report where it failed.
     fn lost(&mut self, order: &[i32], epoch: usize, done: usize, skipped: usize) -> Error {
         let (batch, step) = (self.settings.batch, done + skipped);
         let kl_weight = self.kl_weight((epoch - 1) * self.steps() + step) as f32;
@@ -428,15 +429,15 @@ impl Trainer {
         };
         let place = place.ok().flatten().unwrap_or_else(|| "the gradient".to_owned());
         let why = format!(
-            "in epoch {epoch}, from step {} on, steps could not be taken: {place} is not finite; try a lower rate, a \
-             smaller first step size or stronger clipping",
+            "in epoch {epoch}, from step {} on, no step could be taken: {place} is not finite; try a lower learning \
+             rate, a smaller initial step size or stronger clipping",
             step + 1
         );
         Error::Fit { why }
     }
 }
 
-/// One set of images after the other.
+/// Concatenate two sets of images.
 fn stacked(first: &Array, second: &Array, architecture: &Architecture) -> Result<Array> {
     let count = architecture.count(first)? + architecture.count(second)?;
     let pixels = first.to_f64().into_iter().chain(second.to_f64()).map(|x| x as f32).collect::<Vec<_>>();

@@ -122,7 +122,7 @@ fn defects_of_idx() {
     says(name, labels, &["00000801", "labels"]);
     says(name, b"<html>not found</html>".to_vec(), &["magic number 3c68746d"]);
     says(name, idx([6, 2, 2], &six[1..]), &["23 bytes", "24 bytes of pixels for 6 images of 2×2"]);
-    says(name, idx([6, 2, 1], &six), &["more behind"]);
+    says(name, idx([6, 2, 1], &six), &["more after"]);
     says(name, idx([0, 2, 2], &[]), &["0 images of 2×2"]);
     says(name, idx([u32::MAX as usize; 3], &six), &["4294967295"]);
     says(name, idx([5, 2, 2], &six[..20]), &["5 images", "at least 6"]);
@@ -137,7 +137,7 @@ fn defects_of_npy() {
     says(name, npy("|u1", &[0, 4], &[]), &["[0, 4]"]);
     says(name, npy("|u1", &[1, 1, 2, 2], &[0; 4]), &["[1, 1, 2, 2]"]);
     says(name, npy("|u1", &[usize::MAX, 2, 2], &[0; 4]), &["shape"]);
-    says(name, npy("|u1", &[1 << 60, 2, 2], &[0; 4]), &["4 bytes behind the header"]);
+    says(name, npy("|u1", &[1 << 60, 2, 2], &[0; 4]), &["4 bytes after the header"]);
     says(name, npy("|u1", &[2, 4], &[0; 7]), &["7 bytes", "2 images of 2×2 in uint8"]);
     says(name, npy("|u1", &[2, 4], &[0; 9]), &["9 bytes"]);
     let floats = |x: [f32; 4]| npy("<f4", &[1, 4], &x.map(f32::to_le_bytes).concat());
@@ -161,9 +161,9 @@ fn defects_of_pictures() {
     says("train/a.png", png(1, ::png::ColorType::Rgba, &[1, 1, 1, 254]), &["transparency"]);
     says("train/a.pgm", b"P6 1 1 255 abc".to_vec(), &["another kind"]);
     says("train/a.pgm", b"P5 2 2 255 abc".to_vec(), &["3 pixels of 4"]);
-    says("train/a.pgm", b"P5 2 2 255 abcde".to_vec(), &["more behind"]);
+    says("train/a.pgm", b"P5 2 2 255 abcde".to_vec(), &["more after"]);
     says("train/a.pgm", b"P2 2 1 15 3 16".to_vec(), &["16 where 15"]);
-    says("train/a.pgm", b"P2 2 1 15 3 x".to_vec(), &["something else"]);
+    says("train/a.pgm", b"P2 2 1 15 3 x".to_vec(), &["something other"]);
     says("train/a.pgm", b"P2 2".to_vec(), &["header"]);
     let folder = tempfile::tempdir().unwrap();
     for (i, width) in [(0, 2), (1, 4)] {

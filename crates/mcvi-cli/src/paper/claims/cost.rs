@@ -1,4 +1,4 @@
-//! Section 3: what an iteration costs, and what it buys in time.
+//! Section 3: the cost of an iteration, and the bound as a function of time.
 
 use super::Claim;
 use super::section3::{Shape, shapes};
@@ -12,7 +12,7 @@ use mcvi::{Approximation, Hardware};
 use serde_json::json;
 use std::time::Instant;
 
-/// Iterations timed in one go, and how often.
+/// Iterations per timing, and the number of timings.
 const TIMED: usize = 400;
 const ROUNDS: usize = 15;
 
@@ -26,12 +26,12 @@ pub fn per_iteration() -> Result<Claim> {
         trainings.push((Training::new(&model, &settings)?, vec![]));
     }
     let weights = vec![1.0; TIMED];
-    // In turn, so that a slow moment of the machine meets all of them.
+    // Alternating, so that a slow moment of the machine affects all of them.
     for _ in 0..ROUNDS {
         for (training, times) in &mut trainings {
-            let begun = Instant::now();
+            let started = Instant::now();
             training.run(TIMED, |_| 1e-4, &weights)?;
-            times.push(begun.elapsed().as_secs_f64() * 1e6 / TIMED as f64);
+            times.push(started.elapsed().as_secs_f64() * 1e6 / TIMED as f64);
         }
     }
     let median = |times: &[f64]| {
@@ -42,7 +42,7 @@ pub fn per_iteration() -> Result<Claim> {
     let micros: Vec<f64> = trainings.iter().map(|(_, times)| median(times)).collect();
     let ratio = |i: usize| micros[i] / micros[0];
     let product = |s: &Shape| (s.steps * s.leapfrogs) as f64;
-    // The rule counts what grows: leapfrogs beyond the first, on top of what both pay.
+    // The rule counts what grows: leapfrogs beyond the first, on top of the cost that both share.
     let slope = (ratio(4) - ratio(1)) / 7.0;
     let far = |i: usize, s: &Shape| ratio(i) / product(s);
     let holds =
@@ -76,22 +76,22 @@ pub fn per_iteration() -> Result<Claim> {
     })
 }
 
-/// Seconds of optimisation that each chain is given.
+/// Seconds of optimisation for each chain.
 const SECONDS: f64 = 1.5;
-/// Draws by which the bound is followed.
+/// Draws with which the bound is tracked.
 const FOLLOWED: usize = 8000;
 
-/// Where the beginning is drawn on a logarithmic axis of time, in seconds.
+/// Start of the logarithmic time axis, in seconds.
 const BEGINNING: f64 = 1e-4;
 
-/// The bound after so many seconds of optimisation.
+/// The bound after a number of seconds of optimisation.
 type Curve = Vec<(f64, f64)>;
 
 pub fn wall_clock(seed: u64) -> Result<(Claim, Figure)> {
     let shapes = shapes();
     let curves: Vec<Curve> = shapes.iter().map(|s| follow(*s, seed)).collect::<Result<_>>()?;
     let best = |curve: &Curve| curve.iter().map(|c| c.1).fold(f64::NEG_INFINITY, f64::max);
-    // What the fixed form ends with, but for the noise of following it.
+    // The final bound of the fixed form, allowing for the noise in tracking it.
     let level = best(&curves[0]) - 0.005;
     let reached = |curve: &Curve| curve.iter().find(|c| c.1 >= level).map(|c| c.0);
     let plain = reached(&curves[0]);
@@ -144,7 +144,7 @@ pub fn wall_clock(seed: u64) -> Result<(Claim, Figure)> {
     Ok((claim, Figure::new("Stomach cancer: the bound against the clock").panel(panel)))
 }
 
-/// Train for a while; the clock stands still while the bound is measured.
+/// Train for a while. The clock is stopped while the bound is measured.
 fn follow(shape: Shape, seed: u64) -> Result<Curve> {
     let mut model = Approximation::new(StomachCancer, shape.chain())?.on(Hardware::with_threads(1));
     let settings = Settings { seed, ..Settings::default() };
@@ -154,13 +154,13 @@ fn follow(shape: Shape, seed: u64) -> Result<Curve> {
     };
     let (mut curve, mut clock, mut next) = (vec![(BEGINNING, measure(&model)?)], 0.0, 0.001);
     while clock < SECONDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         let n = 20;
         let done = training.iterations();
         let weights: Vec<f64> = (1..=n).map(|i| 4.0 / ((done + i) as f64 + 3.0)).collect();
-        // Rates fall as the square root of time, which needs no end to be set beforehand.
+        // The rate falls with the square root of time, which needs no end to be set in advance.
         training.run(n, |t| settings.rate / (1.0 + t as f64 / 300.0).sqrt(), &weights)?;
-        clock += begun.elapsed().as_secs_f64();
+        clock += started.elapsed().as_secs_f64();
         if clock >= next {
             *model.params_mut() = training.average(model.params())?;
             curve.push((clock, measure(&model)?));

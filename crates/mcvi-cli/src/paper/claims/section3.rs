@@ -1,4 +1,4 @@
-//! Section 3: what Hamiltonian steps do to the stochastic gradient.
+//! Section 3: the effect of Hamiltonian steps on the stochastic gradient.
 
 use super::Claim;
 use crate::number::json_number;
@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// The chains the section is tried on.
+/// The chains on which the claim is tested.
 pub fn shapes() -> Vec<Shape> {
     vec![Shape::PLAIN, Shape::new(1, 1), Shape::new(1, 4), Shape::new(2, 1), Shape::new(2, 4)]
 }
@@ -56,8 +56,8 @@ pub fn models(seed: u64) -> Result<Vec<(Shape, Approximation)>> {
     fitted.collect()
 }
 
-/// The variance of one draw's gradient in the parameters of q(z₀), which all chains share: summed, the means in units
-/// of q(z₀)'s own standard deviations, so that a narrow q(z₀) counts no more than a wide one.
+/// The variance of a single draw's gradient in the parameters of q(z₀), which all chains share: summed, with the means
+/// in units of q(z₀)'s own standard deviations, so that a narrow q(z₀) counts no more than a wide one.
 fn total_variance(model: &Approximation, seed: u64) -> Result<f64> {
     let spread = model.gradient_spread(1, 20_000, seed)?;
     let log_sd = model.params().values("q0.log_sd")?;
@@ -82,7 +82,7 @@ pub fn gradient_variance(models: &[(Shape, Approximation)], seed: u64) -> Result
     }
     let plain = (rows[0].1, rows[0].2);
     let lower = rows[1..].iter().filter(|r| r.2 < plain.1).count();
-    // The paper says often.
+    // The paper says "often".
     let holds = 2 * lower > rows.len() - 1;
     Ok(Claim {
         name: "Variance of the stochastic gradient",

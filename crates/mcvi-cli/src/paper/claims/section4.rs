@@ -137,9 +137,9 @@ pub fn local_and_joint(seed: u64) -> Result<Claim> {
     let mut clock = fit(&mut local, &settings)?.seconds;
     rows.push((0, report(&local)?, clock, None));
     for t in 1..=STEPS {
-        let begun = Instant::now();
+        let started = Instant::now();
         (local, _) = grow(&local, Hamiltonian::new(1), &settings)?;
-        clock += begun.elapsed().as_secs_f64();
+        clock += started.elapsed().as_secs_f64();
         let chain = Chain::new(Gaussian::diagonal()).steps(t, Sharing::Nothing, Hamiltonian::new(1));
         let mut joint = Approximation::new(StomachCancer, chain)?;
         let seconds = fit(&mut joint, &settings)?.seconds;

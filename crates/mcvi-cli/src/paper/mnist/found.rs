@@ -8,36 +8,36 @@ use mcvi::vae::Architecture;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Binarized MNIST's test images.
+/// Number of test images of binarized MNIST.
 pub const TEST_IMAGES: usize = 10_000;
-/// Importance samples of each, as many as the paper has at least.
+/// Importance samples per image: the paper uses at least as many.
 pub const SAMPLES: usize = 1000;
-/// More runs than anyone begins one with the other.
+/// Longest sequence of runs that started from one another.
 const MOST_BEFORE: usize = 100;
 
-/// The results of a run in one file, `NAME.json`. Only the settings and the number of epochs are needed.
+/// The results of a run in one file, `NAME.json`. Only the settings and the number of epochs are required.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {
-    /// As in a run's settings.toml, under the same names; what is not given has its default.
+    /// As in a run's settings.toml, with the same names and defaults.
     pub settings: Config,
     /// Epochs trained, and the one that was kept.
     pub epochs: usize,
     pub best_epoch: Option<usize>,
-    /// Epochs of the runs with whose weights it began, where that is known.
+    /// Epochs of the runs whose weights it started from, where known.
     pub epochs_before: Option<usize>,
-    /// How long training took.
+    /// Training time.
     pub seconds: Option<f64>,
-    /// The seed, where it does not stand in the settings.
+    /// The seed, if the settings do not have it.
     pub seed: Option<u64>,
-    /// The bound of the validation images, by which runs of one row are sorted.
+    /// The validation bound, by which runs of one row are sorted.
     pub valid_bound: Option<f64>,
-    /// How many test images were used, and importance samples for each.
+    /// Number of test images, and of importance samples for each.
     pub images: Option<usize>,
     pub samples: Option<usize>,
-    /// In nats an image, with standard errors over images.
+    /// In nats per image, with standard errors over images.
     pub bound: Option<Estimate>,
     pub log_p: Option<Estimate>,
-    /// Which version of the program made them.
+    /// The version of the program that made them.
     pub commit: Option<String>,
 }
 
@@ -46,23 +46,23 @@ pub struct Found {
     pub path: PathBuf,
     pub results: Results,
     pub architecture: Architecture,
-    /// Whether its images are those of Table 1, where that can be told.
+    /// Whether its images are those of Table 1, where known.
     pub binarized_mnist: Option<bool>,
 }
 
 impl Found {
-    /// What it is called in a table.
+    /// Its name in the table.
     pub fn name(&self) -> String {
         let name = if self.path.is_dir() { self.path.file_name() } else { self.path.file_stem() };
         name.unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// log p(x) less the bound.
+    /// log p(x) minus the bound.
     pub fn gap(&self) -> Option<f64> {
         Some(self.results.log_p?.value? - self.results.bound?.value?)
     }
 
-    /// Whether it learned from the validation images too.
+    /// Whether it was also trained on the validation images.
     pub fn joined(&self) -> bool {
         self.results.settings.join == Some(true)
     }
@@ -74,18 +74,18 @@ impl Found {
 
     fn new(path: PathBuf, mut results: Results) -> Result<Self> {
         let data = results.settings.data.get_or_insert_default().clone();
-        let architecture = results.settings.meant([28, 28])?.architecture;
+        let architecture = results.settings.resolve([28, 28])?.architecture;
         Ok(Found { path, results, architecture, binarized_mnist: binarized_mnist(&data) })
     }
 }
 
-/// Whether the images in a folder are binarized MNIST; unknown where they cannot be read.
+/// Whether the images in a folder are binarized MNIST; unknown if they cannot be read.
 fn binarized_mnist(data: &Path) -> Option<bool> {
     let [images] = Dataset::open(data).ok()?.read([Split::Test], Binarization::Fresh, 0).ok()?;
     Some(images.known().is_some_and(|name| name.starts_with("binarized MNIST")))
 }
 
-/// The runs in a folder, by name, and what could not be read.
+/// The runs in a folder, by name, and the errors from those that could not be read.
 pub fn search(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
     let cannot = |e: std::io::Error| Mistake(format!("cannot look for runs in {}: {e}", folder.display()));
     let mut paths = vec![];
@@ -137,8 +137,8 @@ fn run(path: &Path) -> Result<Results> {
     })
 }
 
-/// Epochs of a run and of those before it; unknown where one of them is gone, or there are more than so many. (Folders can be
-/// made again, so that each of two runs says that it began with the other.)
+/// Epochs of a run and of those before it; unknown if one of them is gone or the sequence is too long. (Folders can be
+/// recreated, so that each of two runs says that it started from the other.)
 fn epochs_until(run: &Path, most: usize) -> Option<usize> {
     let (folder, most) = (RunFolder::open(run).ok()?, most.checked_sub(1)?);
     let before = match folder.settings().ok()?.from {

@@ -1,4 +1,4 @@
-//! Table 1 as the paper has it.
+//! Table 1 of the paper.
 
 use mcvi::vae::{Architecture, Inference, Kind};
 
@@ -46,7 +46,7 @@ pub const QUOTED: [(&str, Option<f64>, Option<f64>); 5] = [
 ];
 
 impl Row {
-    /// Under which heading it stands.
+    /// The heading it appears under.
     pub fn heading(&self) -> &'static str {
         match (self.decoder, self.inference) {
             (Dense, None) => "Dense, without inference network",
@@ -55,22 +55,22 @@ impl Row {
         }
     }
 
-    /// What it is called there.
+    /// Its name in the table.
     pub fn name(&self) -> String {
         let plural = if self.leapfrogs == 1 { "" } else { "s" };
         let wide = if self.hidden == 300 { String::new() } else { format!(", n_h {}", self.hidden) };
         format!("{} leapfrog{plural}{wide}", self.leapfrogs)
     }
 
-    /// Whether a model is one of this row. What the paper does not state, such as the number of latent variables, is
-    /// left to the model.
+    /// Whether a model belongs to this row. What the paper does not state, such as the number of latent variables, may
+    /// have any value.
     pub fn has(&self, model: &Architecture) -> bool {
         (self.decoder, self.inference, self.leapfrogs, self.hidden)
             == (model.decoder, model.inference, model.leapfrogs, model.hidden)
             && (model.steps == 1 || model.leapfrogs == 0)
     }
 
-    /// How to train it: the folder for it, and the options.
+    /// How to train it: the folder and the options.
     pub fn training(&self) -> (String, String) {
         let (mut name, mut options) = (vec![], vec![]);
         match (self.decoder, self.inference) {

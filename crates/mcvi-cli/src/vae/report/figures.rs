@@ -6,7 +6,7 @@ use crate::vae::curves::range;
 use mcvi::diagnostics::Mean;
 use mcvi::vae::{EpochReport, LeapfrogCurve, Stopped};
 
-/// Bounds, the learning rate, latents in use and step sizes, epoch by epoch. `best` is the epoch that was kept.
+/// Bounds, learning rate, latent variables in use and step sizes by epoch. `best` is the epoch that was kept.
 pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize) -> Figure {
     let of = |part: &[EpochReport], y: fn(&EpochReport) -> f64| -> Vec<(f64, f64)> {
         part.iter().map(|e| (e.epoch as f64, y(e))).collect()
@@ -28,7 +28,7 @@ pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize)
         }
     };
     let mut figure = Figure::new("").columns(2).panel(bound("All epochs", epochs));
-    // The beginning, far below, does not hide the end.
+    // The second half has a panel of its own, since the beginning is far below it.
     if epochs.len() >= 8 {
         figure = figure.panel(bound("The second half", &epochs[epochs.len() / 2..]));
     }
@@ -50,7 +50,7 @@ pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize)
     figure
 }
 
-/// The bound and log p(x, z) of a chain that ends after each number of leapfrogs.
+/// The bound and log p(x, z) of a chain that stops after each number of leapfrogs.
 pub fn leapfrogs(profile: &LeapfrogCurve) -> Figure {
     let points = |of: fn(&Stopped) -> Mean| -> Vec<(f64, f64, f64)> {
         profile.after.iter().map(|s| (s.leapfrogs as f64, of(s).value, of(s).se)).collect()

@@ -1,30 +1,30 @@
-//! The latent space in two dimensions: images laid out by where the model puts them.
+//! The latent space in two dimensions: images placed by their posterior means.
 
 use crate::plot::{NOTHING, Tiles};
 use anyhow::Result;
 use mcvi::vae::Evaluator;
 
-/// Draws of z averaged for each image: its place is E[z|x], not one draw's.
+/// Draws of z averaged for each image: its position is E[z|x], not a single draw.
 const DRAWS: usize = 2;
-/// Cells either way.
+/// Cells along each axis.
 pub const CELLS: usize = 24;
-/// How many standard deviations the plane reaches either way.
+/// Extent of the plane in standard deviations, in each direction.
 pub const REACH: f64 = 2.4;
-/// Rounds of the power iteration. Where two variances are so close that it has not settled, either direction will do.
+/// Rounds of the power iteration. If two variances are so close that it has not converged, either direction will do.
 const ROUNDS: usize = 300;
 
-/// Images at their places in the plane of the first two principal components.
+/// Images at their positions in the plane of the first two principal components.
 pub struct Plane {
     /// The picture.
     pub svg: String,
-    /// The share of the variance of E[z|x] that each of the two components has.
+    /// Shares of the variance of E[z|x] along the two components.
     pub shares: [f64; 2],
-    /// How many images were placed, and how many of them are shown.
+    /// Number of images placed, and how many of them are shown.
     pub images: usize,
     pub shown: usize,
 }
 
-/// Lay out all images of an evaluator: each cell of the plane shows the one nearest to its centre.
+/// Place all images of an evaluator. Each cell of the plane shows the image nearest to its centre.
 pub fn plane(evaluator: &mut Evaluator, images: &[Vec<f32>], [height, width]: [usize; 2]) -> Result<Plane> {
     let all: Vec<i32> = (0..images.len() as i32).collect();
     let mut means = evaluator.draw(&all)?;
@@ -34,7 +34,7 @@ pub fn plane(evaluator: &mut Evaluator, images: &[Vec<f32>], [height, width]: [u
         }
     }
     means.iter_mut().flatten().for_each(|m| *m /= DRAWS as f64);
-    // One image that went astray must not decide where all others are.
+    // One outlier must not determine the scale for all others.
     let finite: Vec<usize> = (0..means.len()).filter(|i| means[*i].iter().all(|m| m.is_finite())).collect();
     let centred = centred(finite.iter().map(|i| means[*i].clone()).collect());
     let (places, shares) = principal(&centred);
@@ -48,7 +48,7 @@ pub fn plane(evaluator: &mut Evaluator, images: &[Vec<f32>], [height, width]: [u
     Ok(Plane { svg, shares, images: places.len(), shown })
 }
 
-/// The point nearest to the centre of each cell, of those in it; rows from above.
+/// The point nearest to the centre of each cell, of those in it; rows from the top.
 fn nearest(places: &[[f64; 2]]) -> Vec<Option<usize>> {
     let mut cells: Vec<Option<(usize, f64)>> = vec![None; CELLS * CELLS];
     let n = CELLS as f64;
@@ -74,13 +74,13 @@ fn centred(mut points: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     points
 }
 
-/// Coordinates along the first two principal components, in standard deviations of each, and their shares of all
+/// Coordinates along the first two principal components, in standard deviations of each, and their shares of the total
 /// variance.
 fn principal(points: &[Vec<f64>]) -> (Vec<[f64; 2]>, [f64; 2]) {
     let d = points.first().map_or(0, Vec::len);
     let mut found: Vec<Vec<f64>> = vec![];
     for k in 0..2.min(d) {
-        // No axis is special, and the start is the same every time.
+        // A fixed start that favours no axis.
         let mut v: Vec<f64> = (0..d).map(|j| 1.0 + 0.1 * ((j * (k + 1)) as f64).sin()).collect();
         for _ in 0..ROUNDS {
             let mut next = vec![0.0; d];
@@ -93,7 +93,7 @@ fn principal(points: &[Vec<f64>]) -> (Vec<[f64; 2]>, [f64; 2]) {
                 next.iter_mut().zip(other).for_each(|(n, o)| *n -= along * o);
             }
             let norm = dot(&next, &next).sqrt();
-            // All points are the same along what is left.
+            // All points coincide along what is left.
             if norm.is_nan() || norm <= f64::MIN_POSITIVE {
                 break;
             }

@@ -1,10 +1,10 @@
-//! `mcvi vae report`: all there is to know about a run on one page that opens anywhere.
+//! `mcvi vae report`: everything about a run on one HTML page.
 
 mod figures;
 mod latent;
 mod words;
 
-use super::look::{LookOptions, Opened, Shown, reconstructions, samples, some, write};
+use super::pictures::{ImageOptions, LoadedRun, RunOptions, reconstructions, samples, some, write};
 use super::results::Evaluation;
 use crate::mistake::Mistake;
 use crate::number::json_number;
@@ -28,35 +28,35 @@ const PAIRS: usize = 40;
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    look: LookOptions,
+    run: RunOptions,
     #[command(flatten)]
-    shown: Shown,
-    /// How many images, drawn by the seed, are laid out in the latent space and followed leapfrog by leapfrog.
-    /// [default: 2000, and 500 for convolutional models, which are slow]
+    shown: ImageOptions,
+    /// Number of images, chosen at random by the seed, for the latent space and the leapfrogs. [default: 2000, or 500
+    /// for convolutional models, which are slow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     images: Option<u32>,
-    /// Where the page goes. [default: RUN/report.html]
+    /// Output file. [default: RUN/report.html]
     #[arg(long, value_name = "FILE.html")]
     out: Option<PathBuf>,
 }
 
-/// LookOptions at everything, and write it down.
+/// Compute everything and write the page.
 pub fn run(options: &Options) -> Result<()> {
-    let (LookOptions { run, seed, json }, shown) = (&options.look, &options.shown);
-    let Opened { folder, model, images } = Opened::new(run, shown)?;
+    let (RunOptions { run, seed, json }, shown) = (&options.run, &options.shown);
+    let LoadedRun { folder, model, images } = LoadedRun::new(run, shown)?;
     let architecture = &model.architecture;
     let bar = progress::bar(4 + architecture.leapfrogs, "report");
-    let meant = folder.settings()?.meant(architecture.image)?;
+    let resolved = folder.settings()?.resolve(architecture.image)?;
     let epochs = folder.epochs()?;
     if epochs.is_empty() {
-        let why = format!("{}: no epoch was finished; train with `mcvi vae train --resume`", run.display());
+        let why = format!("{}: no epoch has finished; train with `mcvi vae train --resume`", run.display());
         return Err(Mistake(why).into());
     }
     let mut evaluations = vec![];
     for split in Split::ALL {
         evaluations.extend(folder.results::<Evaluation>(&Evaluation::file(split))?.map(|e| (split, e)));
     }
-    let best = words::best(&epochs, meant.training.join);
+    let best = words::best(&epochs, resolved.training.join);
     let (evaluated, evaluation_table) = words::evaluations(&evaluations, &run.display().to_string());
 
     let (tiles, drawn) = samples(&model, SAMPLES, false, *seed)?;
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
         figure,
         table: None,
     };
-    let training = if meant.training.join { format!("{TRAINING}\n\n{JOINED}") } else { TRAINING.to_owned() };
+    let training = if resolved.training.join { format!("{TRAINING}\n\n{JOINED}") } else { TRAINING.to_owned() };
     let split = shown.split;
     let sections = vec![
         section("Training", training, Some(figures::curves(&epochs, best, architecture.latent).to_svg())),
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
     let page = Page {
         title: words::title(architecture),
         verdict: None,
-        facts: words::facts(&meant, &model, &epochs, &folder.times()),
+        facts: words::facts(&resolved, &model, &epochs, &folder.times()),
         parameters: vec![],
         sections,
         footer: format!(
@@ -121,18 +121,17 @@ pub fn run(options: &Options) -> Result<()> {
     print(&if *json { result.to_string() } else { text })
 }
 
-const TRAINING: &str = "The bound by epochs. That of the training images is the mean over an epoch's steps, each with the \
-    weights of its time; that of the validation images is with averaged weights, and decides which epoch is kept. Where \
-    the first goes on rising and the second does not, the model overfits. While the divergence from the prior warms up, \
-    the bound of both is low because it is not yet what is maximised.\n\nA latent variable is in use if its mean differs \
-    between images (Burda et al. 2016: variance above 0.01); dotted are all there \
-    are. A step size that shrinks to nothing says that the chain is \
-    not used.";
-const JOINED: &str = "The validation images were learned from too: their bound says nothing about images the model has not \
-    seen, and the last epoch is kept.";
+const TRAINING: &str = "The bound by epoch. The training bound is the mean over the steps of an epoch, each with its \
+    current weights. The validation bound uses averaged weights and decides which epoch is kept. If the training bound \
+    keeps rising and the validation bound does not, the model overfits. During KL warm-up both bounds are low, because \
+    they are not yet what is maximised.\n\nA latent variable is in use if its mean differs between images (Burda et al. \
+    2016: variance above 0.01); the dotted line is their total number. A step size that shrinks to zero means that the \
+    chain is not used.";
+const JOINED: &str = "The model was also trained on the validation images: their bound says nothing about unseen images, \
+    and the last epoch is kept.";
 const SAMPLED: &str = "Draws from the prior, through the decoder: the probability of every pixel.";
-const RECONSTRUCTED: &str = "beside what the model makes of them: left as they are, right the probability of every pixel \
-    given a draw from their approximate posterior. They were chosen by the seed.";
+const RECONSTRUCTED: &str = "beside their reconstructions: on the left the image, on the right the probability of every \
+    pixel given a draw from the approximate posterior. They were chosen at random by the seed.";
 
 fn of(count: usize, split: Split) -> String {
     format!("{} images of the {split} set", thousands(count))
@@ -141,9 +140,9 @@ fn of(count: usize, split: Split) -> String {
 fn latent_text(plane: &latent::Plane, split: Split) -> String {
     let [first, second] = plane.shares.map(|share| 100.0 * share);
     format!(
-        "{} where the model puts them: E[z|x] along its first two principal components, which have {first:.0} % and \
-         {second:.0} % of its variance, to {} standard deviations either way. Each place shows the image nearest to it, \
-         {} in all; grey places have none.",
+        "{} at their posterior means: E[z|x] along its first two principal components, which have {first:.0} % and \
+         {second:.0} % of its variance, to {} standard deviations either way. Each cell shows the image nearest to its \
+         centre, {} in all; grey cells have none.",
         of(plane.images, split),
         latent::REACH,
         thousands(plane.shown)
@@ -161,12 +160,12 @@ fn leapfrogs(profile: &LeapfrogCurve, images: usize, split: Split) -> Section {
         return Section { title, text, ..Section::default() };
     }
     let text = format!(
-        "The trained chain, ended after fewer leapfrogs than it was trained with, over {}; differences are taken image by \
-         image. log p(x, z) shows how far the dynamics carries z towards the posterior.\n\nThe bound is a bound for any \
+        "The trained chain, stopped after fewer leapfrogs than it was trained with, over {}; differences are taken image \
+         by image. log p(x, z) shows how far the dynamics carries z towards the posterior.\n\nThe bound is a bound for any \
          number, but r(v|x, z) has learned to explain the momentum after all leapfrogs: after fewer it is low also \
-         because r does not know those momenta, and may fall below that of q(z₀|x) alone. And q(z₀|x) has learned to be \
-         a start, not an answer: a model trained without leapfrogs has a better one. What leapfrogs are worth is seen \
-         by training with and without them.",
+         because r does not know those momenta, and may fall below that of q(z₀|x) alone. Also, q(z₀|x) was \
+         trained as the start of a chain, not as an approximation by itself: a model trained without leapfrogs has a \
+         better one. To see what leapfrogs are worth, train with and without them.",
         of(images, split)
     );
     Section { title, text, figure: Some(figures::leapfrogs(profile).to_svg()), table: Some(words::leapfrogs(profile)) }

@@ -3,7 +3,7 @@
 use crate::number::{counted, fixed, with_error};
 use crate::report::Table;
 use crate::vae::results::{Evaluation, beyond, duration, learned_momentum};
-use crate::vae::settings::{Binary, Meant};
+use crate::vae::settings::{Binary, ResolvedConfig};
 use mcvi::data::Split;
 use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogCurve, Momentum};
 
@@ -23,9 +23,14 @@ pub fn title(architecture: &Architecture) -> String {
     }
 }
 
-/// What was trained, how, and what came of it.
-pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64]) -> Vec<(String, String)> {
-    let (a, t) = (&model.architecture, &meant.training);
+/// The model, its training and the results.
+pub fn facts(
+    resolved: &ResolvedConfig,
+    model: &Deep,
+    epochs: &[EpochReport],
+    seconds: &[f64],
+) -> Vec<(String, String)> {
+    let (a, t) = (&model.architecture, &resolved.training);
     let decoder = match a.decoder {
         Kind::Dense => format!("{} of {} units", counted(a.layers, "hidden layer"), a.hidden),
         Kind::Conv => format!("{} units, then three convolutions of 5 × 5 with upsampling", a.hidden),
@@ -51,9 +56,9 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
     let weights: usize = model.params.iter().map(|(_, p)| p.value.shape().size()).sum();
     let mut facts = vec![
         ("Images", format!("{height} × {width} pixels")),
-        ("Data", meant.data.display().to_string()),
+        ("Data", resolved.data.display().to_string()),
         ("Decoder p(x|z)", format!("{} latent variables, {decoder}", a.latent)),
-        ("Initialisation q(z₀|x)", start),
+        ("Initial distribution q(z₀|x)", start),
     ];
     if a.leapfrogs > 0 {
         let steps = format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"));
@@ -65,7 +70,7 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
         };
         facts.extend([
             ("Chain", steps),
-            ("First momentum q(v′|x, z₀)", momenta(a.momentum)),
+            ("Initial momentum q(v′|x, z₀)", momenta(a.momentum)),
             ("Inverse model r(v|x, z)", momenta(a.inverse)),
             ("The paper's chain", paper),
         ]);
@@ -76,27 +81,28 @@ pub fn facts(meant: &Meant, model: &Deep, epochs: &[EpochReport], seconds: &[f64
         ("Parameters", thousands(weights)),
         ("Training", format!("at most {} of batches of {}", counted(t.epochs, "epoch"), t.batch)),
         ("Learning rate", format!("Adam at {}, {decay}; {} times that for the chain", t.rate, t.chain_rate)),
-        ("Warm-up and averaging", format!("over {} and {} epochs", t.warm_up, t.average)),
+        ("KL warm-up and averaging", format!("over {} and {} epochs", t.warm_up, t.average)),
         ("Weight decay", t.weight_decay.to_string()),
         ("Seed", t.seed.to_string()),
     ]);
-    if meant.binarization == Binary::Fixed {
+    if resolved.binarization == Binary::Fixed {
         facts.push(("Grey images", "made binary once, by the seed".to_owned()));
     }
     if let Some(best) = best(epochs, t.join) {
-        let what = if t.join { "Bound of validation images, learned from too" } else { "Validation bound" };
+        let what = if t.join { "Bound of validation images, also trained on" } else { "Validation bound" };
         let bound = format!("{} ± {:.2} nats", fixed(best.valid_bound, 2), best.valid_se);
         facts.push((what, format!("{bound}, after epoch {} of {}", best.epoch, epochs.len())));
         facts.push(("Latent variables in use", format!("{} of {}", best.active, a.latent)));
     }
     if !seconds.is_empty() {
         let (sum, n) = (seconds.iter().sum::<f64>(), seconds.len() as f64);
-        facts.push(("Time", format!("{}, {:.1} s an epoch", duration(sum), sum / n)));
+        facts.push(("Time", format!("{}, {:.1} s per epoch", duration(sum), sum / n)));
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The epoch that was kept: the best by its validation bound, or the last where validation images were learned from.
+/// The epoch that was kept: the one with the best validation bound, or the last if the validation images were trained
+/// on.
 pub fn best(epochs: &[EpochReport], joined: bool) -> Option<&EpochReport> {
     let mut finite = epochs.iter().filter(|e| e.valid_bound.is_finite());
     if joined {
@@ -105,7 +111,7 @@ pub fn best(epochs: &[EpochReport], joined: bool) -> Option<&EpochReport> {
     finite.max_by(|a, b| a.valid_bound.total_cmp(&b.valid_bound))
 }
 
-/// What evaluations found, and what to do where there is none.
+/// The results of evaluations, or how to run one.
 pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<Table>) {
     if found.is_empty() {
         let text = "None was made yet. To estimate the bound and log p(x) of images the model has not seen:";
@@ -113,7 +119,7 @@ pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<
     }
     let mut text =
         "The bound, log p(x) by importance sampling with the chain as proposal, and the gap between them: what \
-                    the approximate posterior costs. In nats an image, with standard errors over images."
+                    the approximate posterior costs. In nats per image, with standard errors over images."
             .to_owned();
     let rows = found.iter().map(|(split, e)| {
         let gap = e.log_p.value.zip(e.bound.value).map_or("∞".to_owned(), |(p, b)| fixed(p - b, 2));
@@ -136,7 +142,7 @@ pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<
     (text, Some(Table { columns, rows }))
 }
 
-/// What each leapfrog did, in numbers.
+/// The effect of each leapfrog, as a table.
 pub fn leapfrogs(profile: &LeapfrogCurve) -> Table {
     let columns =
         ["Leapfrogs", "Bound", "Above q(z₀|x)", "log p(x, z)", "Above log p(x, z₀)"].map(str::to_owned).to_vec();
@@ -149,7 +155,7 @@ pub fn leapfrogs(profile: &LeapfrogCurve) -> Table {
     Table { columns, rows: [start].into_iter().chain(rows).collect() }
 }
 
-/// A whole number with its thousands apart.
+/// A whole number with thousands separators.
 pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();

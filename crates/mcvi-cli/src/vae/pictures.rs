@@ -1,4 +1,4 @@
-//! `mcvi vae sample` and `mcvi vae reconstruct`: what a model draws, and what it makes of images, as PNG.
+//! `mcvi vae sample` and `mcvi vae reconstruct`: draws from a model, and reconstructions of images, as PNG.
 
 use super::evaluate;
 use super::folder::RunFolder;
@@ -12,13 +12,13 @@ use mcvi::vae::{Deep, Evaluator};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What is looked at, and how.
+/// Options of every command that inspects a run.
 #[derive(Args)]
-pub struct LookOptions {
+pub struct RunOptions {
     /// The folder of a run (`mcvi vae train … --out RUN`).
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// The seed of all draws and of the choice of images.
+    /// Random seed of the draws and of the choice of images.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print one JSON object instead of a sentence.
@@ -26,13 +26,13 @@ pub struct LookOptions {
     pub json: bool,
 }
 
-/// Which images a model is shown.
+/// Which images to use.
 #[derive(Args)]
-pub struct Shown {
+pub struct ImageOptions {
     /// Which images: train, valid or test.
     #[arg(long, value_name = "SPLIT", default_value_t = Split::Test)]
     pub split: Split,
-    /// Where the images are. [default: where they were in training]
+    /// Folder of the images. [default: as in training]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     #[command(flatten)]
@@ -43,14 +43,14 @@ pub struct Shown {
 #[derive(Args)]
 pub struct SampleOptions {
     #[command(flatten)]
-    look: LookOptions,
-    /// How many draws from the prior.
+    run: RunOptions,
+    /// Number of draws from the prior.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     count: u16,
     /// Draw pixels, black or white, instead of showing their probabilities.
     #[arg(long)]
     binary: bool,
-    /// Where the picture goes. [default: RUN/samples.png]
+    /// Output file. [default: RUN/samples.png]
     #[arg(long, value_name = "FILE.png")]
     out: Option<PathBuf>,
 }
@@ -59,20 +59,20 @@ pub struct SampleOptions {
 #[derive(Args)]
 pub struct ReconstructOptions {
     #[command(flatten)]
-    look: LookOptions,
+    run: RunOptions,
     #[command(flatten)]
-    shown: Shown,
-    /// How many images, drawn by the seed.
+    shown: ImageOptions,
+    /// Number of images, chosen at random by the seed.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=5_000))]
     count: u16,
-    /// Where the picture goes. [default: RUN/reconstructions.png]
+    /// Output file. [default: RUN/reconstructions.png]
     #[arg(long, value_name = "FILE.png")]
     out: Option<PathBuf>,
 }
 
 /// Draw from the prior.
 pub fn sample(options: &SampleOptions) -> Result<()> {
-    let LookOptions { run, seed, json } = &options.look;
+    let RunOptions { run, seed, json } = &options.run;
     let model = RunFolder::open(run)?.model()?;
     let (tiles, images) = samples(&model, usize::from(options.count), options.binary, *seed)?;
     let file = options.out.clone().unwrap_or_else(|| run.join("samples.png"));
@@ -84,10 +84,10 @@ pub fn sample(options: &SampleOptions) -> Result<()> {
     print(&if *json { result.to_string() } else { text })
 }
 
-/// Show images beside what the model makes of them.
+/// Show images beside their reconstructions.
 pub fn reconstruct(options: &ReconstructOptions) -> Result<()> {
-    let LookOptions { run, seed, json } = &options.look;
-    let Opened { model, images, .. } = Opened::new(run, &options.shown)?;
+    let RunOptions { run, seed, json } = &options.run;
+    let LoadedRun { model, images, .. } = LoadedRun::new(run, &options.shown)?;
     let which = some(&images, usize::from(options.count), *seed);
     let mut evaluator = options.shown.evaluator(&model, &images, &which, *seed)?;
     let (tiles, pairs) = reconstructions(&mut evaluator, &model)?;
@@ -96,51 +96,47 @@ pub fn reconstruct(options: &ReconstructOptions) -> Result<()> {
     let split = options.shown.split.to_string();
     let result = json!({"file": file.display().to_string(), "count": which.len(), "split": split, "images": which, "seed": seed});
     let text = format!(
-        "{}: {} images of the {split} set, each left as it is and right as the model gives it back",
+        "{}: {} images of the {split} set, each on the left of its reconstruction",
         file.display(),
         which.len()
     );
     print(&if *json { result.to_string() } else { text })
 }
 
-/// A run with its model and the images it is shown.
-pub struct Opened {
+/// A run with its model and the images to use.
+pub struct LoadedRun {
     pub folder: RunFolder,
     pub model: Deep,
     pub images: Images,
 }
 
-impl Opened {
-    pub fn new(run: &Path, shown: &Shown) -> Result<Self> {
+impl LoadedRun {
+    pub fn new(run: &Path, shown: &ImageOptions) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let model = folder.model()?;
         let images = evaluate::images(&folder, &model, shown.data.as_deref(), shown.split).map_err(|e| {
             let e = crate::mistake::mistaken(e);
-            if shown.data.is_some() {
-                e
-            } else {
-                Mistake(format!("{e}; say with --data where the images are now")).into()
-            }
+            if shown.data.is_some() { e } else { Mistake(format!("{e}; give their folder with --data")).into() }
         })?;
-        Ok(Opened { folder, model, images })
+        Ok(LoadedRun { folder, model, images })
     }
 }
 
-impl Shown {
-    /// For the images named, which are numbered anew from 0.
+impl ImageOptions {
+    /// An evaluator of the images `which`, renumbered from 0.
     pub fn evaluator(&self, model: &Deep, images: &Images, which: &[i32], seed: u64) -> Result<Evaluator> {
         Ok(Evaluator::new(model, &images.batch(which)?, !images.is_binary(), seed, self.hardware.resolved()?)?)
     }
 }
 
-/// So many images by the seed: files may be sorted by class, so never the first.
+/// A random choice of images by the seed: files may be sorted by class.
 pub fn some(images: &Images, count: usize, seed: u64) -> Vec<i32> {
     let mut which = order(seed, 0, images.len());
     which.truncate(count);
     which
 }
 
-/// Pictures of draws from the prior, and how they are laid out.
+/// Draws from the prior, and their layout.
 pub fn samples(model: &Deep, count: usize, binary: bool, seed: u64) -> Result<(Tiles, Vec<Vec<f32>>)> {
     let [height, width] = model.architecture.image;
     let images = Evaluator::sample(model, count, binary, seed)?;
@@ -148,18 +144,18 @@ pub fn samples(model: &Deep, count: usize, binary: bool, seed: u64) -> Result<(T
     Ok((tiles, images.iter().map(|image| single(image)).collect()))
 }
 
-/// Pictures of all images of an evaluator, each beside its reconstruction, and how they are laid out.
+/// All images of an evaluator, each beside its reconstruction, and their layout.
 pub fn reconstructions(evaluator: &mut Evaluator, model: &Deep) -> Result<(Tiles, Vec<Vec<f32>>)> {
     let [height, width] = model.architecture.image;
     let all: Vec<i32> = (0..evaluator.images() as i32).collect();
     let pairs = evaluator.reconstruct(&all)?.into_iter().map(|(image, again)| beside(&image, &again, width)).collect();
     let columns = if all.len() < 8 { all.len() } else { 8 };
-    // What belongs together is close together.
+    // The two images of a pair are close together.
     let tiles = Tiles::new(height, 2 * width + 1).gap((width / 5).max(2)).scale(scale(height)).columns(columns);
     Ok((tiles, pairs))
 }
 
-/// Two images as one, with a line between them.
+/// Two images side by side as one, with a line between them.
 fn beside(left: &[f64], right: &[f64], width: usize) -> Vec<f32> {
     let rows = left.chunks(width).zip(right.chunks(width));
     rows.flat_map(|(l, r)| [single(l), vec![NOTHING], single(r)].concat()).collect()
@@ -169,12 +165,12 @@ fn single(image: &[f64]) -> Vec<f32> {
     image.iter().map(|p| *p as f32).collect()
 }
 
-/// How much small images must be enlarged to be seen.
+/// Enlargement at which small images can be seen.
 fn scale(height: usize) -> usize {
     (56 / height.max(1)).clamp(1, 8)
 }
 
-/// Write a file the user asked for.
+/// Write an output file.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = |e: std::io::Error| Mistake(format!("cannot write {}: {e}; choose another --out", file.display()));
     Ok(mcvi::atomic_write(file, bytes).map_err(cannot)?)
