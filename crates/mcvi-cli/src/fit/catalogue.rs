@@ -41,7 +41,7 @@ pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
 
 /// The available models, as text.
 pub fn list() -> String {
-    let mut text = "Posteriors that come with mcvi (mcvi fit NAME):\n\n".to_owned();
+    let mut text = "Built-in posteriors (mcvi fit NAME):\n\n".to_owned();
     for b in &posteriors::ALL {
         text += &format!("  {:<18}{}\n", b.name, b.about);
     }

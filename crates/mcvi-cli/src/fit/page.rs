@@ -20,7 +20,7 @@ fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
     }
     let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| format!("; bound {}", with_error(j.bound, 4)));
     Ok(format!(
-        "{}{bound}; {:.1} % of the mass; found from {} starts",
+        "{}{bound}; {:.1} % of the mass; found from {} starting points",
         place.join(", "),
         100.0 * mode.share,
         mode.starts

@@ -50,14 +50,14 @@ pub fn settings(value: &Value) -> Result<Settings, String> {
 
 fn request(value: &Value, count: impl Fn(&Value, &str) -> Result<usize, String>) -> Result<Request, String> {
     let (asked, fit) = (&value["asked"], &value["fit"]);
-    let number = |key: &str| fit[key].as_f64().ok_or_else(|| format!("does not say the {}", key.replace('_', " ")));
+    let number = |key: &str| fit[key].as_f64().ok_or_else(|| format!("does not give the {}", key.replace('_', " ")));
     let chain = match &asked["chain"] {
         Value::String(s) if s == "auto" => ChainChoice::Auto,
         Value::String(s) if s == "none" => ChainChoice::None,
         chain => ChainChoice::Hamiltonian { steps: count(chain, "steps")?, leapfrogs: count(chain, "leapfrogs")? },
     };
     let (beta1, beta2) = (fit["optimiser"]["adam"][0].as_f64(), fit["optimiser"]["adam"][1].as_f64());
-    let (Some(beta1), Some(beta2)) = (beta1, beta2) else { return Err("does not say the optimiser".to_owned()) };
+    let (Some(beta1), Some(beta2)) = (beta1, beta2) else { return Err("does not give the optimiser".to_owned()) };
     let mut request = Request {
         chain,
         full_covariance: asked["full_covariance"].as_bool(),
@@ -72,6 +72,6 @@ fn request(value: &Value, count: impl Fn(&Value, &str) -> Result<usize, String>)
     (s.rate, s.transition_rate) = (number("rate")?, number("transition_rate")?);
     (s.clip, s.tolerance) = (number("clip")?, number("tolerance")?);
     s.warm_start = fit["warm_start"].as_bool().ok_or("does not say whether it had a warm start")?;
-    s.seed = value["seed"].as_u64().ok_or("does not say the seed")?;
+    s.seed = value["seed"].as_u64().ok_or("does not give the seed")?;
     Ok(request)
 }

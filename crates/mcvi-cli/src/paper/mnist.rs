@@ -97,7 +97,7 @@ impl Table {
             line(&mut text, paper_cells(&format!("  {name}"), bound, log_p));
         }
         if !self.others.is_empty() {
-            let _ = writeln!(text, "Runs that are none of these rows");
+            let _ = writeln!(text, "Runs that belong to none of these rows");
             self.others.iter().for_each(|run| line(&mut text, cells(run)));
         }
         text += &self.notes();
@@ -124,7 +124,7 @@ impl Table {
             let _ = writeln!(text, "~ q(v′|x, z₀) is a network of image and position; the paper does not say");
         }
         if self.all().any(Found::joined) {
-            let _ = writeln!(text, "* learned from the validation images too");
+            let _ = writeln!(text, "* also trained on the validation images");
         }
         for run in self.all() {
             if let Some(from) = &run.results.settings.from {

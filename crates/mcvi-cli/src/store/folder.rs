@@ -74,7 +74,7 @@ impl Staging {
         });
         let (folder, target) = (self.folder.display(), self.target.display());
         renamed
-            .with_context(|| format!("cannot rename {folder} to {target}; the results are whole, but stay there"))?;
+            .with_context(|| format!("cannot rename {folder} to {target}; the results are complete and stay there"))?;
         // The results are there. That their name could not be synced to disk does not make them lost.
         let _ = mcvi::sync_folder(self.target.parent().unwrap_or(Path::new("")));
         Ok(self.target.clone())

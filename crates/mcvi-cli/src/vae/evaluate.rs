@@ -221,7 +221,7 @@ fn text(result: &Value) -> String {
         "{} images of the {} set{}, {} importance samples each, nats per image:\n\n  bound     {}\n  log p(x)  {}\n  gap       {}",
         result["images"],
         result["split"].as_str().unwrap_or(""),
-        if result["learned_from"] == true { "  (which the model was trained on)" } else { "" },
+        if result["learned_from"] == true { " (which the model was trained on)" } else { "" },
         result["samples"],
         shown(&result["bound"]),
         shown(&result["log_p"]),

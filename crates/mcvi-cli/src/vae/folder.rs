@@ -34,7 +34,7 @@ impl RunFolder {
             return Err(Mistake(why).into());
         }
         std::fs::create_dir_all(path)
-            .map_err(|e| Mistake(format!("cannot make the folder {shown}: {e}; choose another --out")))?;
+            .map_err(|e| Mistake(format!("cannot create the folder {shown}: {e}; choose another --out")))?;
         let folder = RunFolder { path: path.to_owned() };
         folder.save(SETTINGS, settings.write()?.as_bytes())?;
         Ok(folder)

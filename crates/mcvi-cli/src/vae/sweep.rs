@@ -102,7 +102,7 @@ pub fn run(options: &Options) -> Result<()> {
     // Checked before any folder is created.
     let hardware = options.hardware()?;
     std::fs::create_dir_all(&options.out)
-        .map_err(|e| Mistake(format!("cannot make the folder {}: {e}", options.out.display())))?;
+        .map_err(|e| Mistake(format!("cannot create the folder {}: {e}", options.out.display())))?;
     let interrupts = Interrupts::new(None);
     let bars = MultiProgress::new();
     std::thread::scope(|scope| {

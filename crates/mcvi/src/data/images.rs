@@ -238,7 +238,8 @@ impl fmt::Debug for Images {
 fn counted(height: usize, width: usize, stride: usize, len: usize) -> Result<usize> {
     let fits = stride > 0 && len > 0 && len.is_multiple_of(stride) && len / stride <= i32::MAX as usize;
     if !fits || height.checked_mul(width).is_none() {
-        let why = format!("{len} bytes are no whole images of {height}×{width} pixels, {stride} bytes each");
+        let why =
+            format!("{len} bytes are not a whole number of images of {height}×{width} pixels, {stride} bytes each");
         return Err(Error::Setting { what: "images", why });
     }
     Ok(len / stride)

@@ -152,7 +152,7 @@ impl Header {
             return Err(not(format!("the header `{}`", text.trim_end().escape_debug())));
         };
         let Some(kind) = Kind::parse(descr) else {
-            let remedy = "convert it, say with .astype(\"uint8\")";
+            let remedy = "convert it, for example with .astype(\"uint8\")";
             return Err(wrong(&path, format!("elements of type `{descr}`"), "uint8, bool, float32 or float64", remedy));
         };
         if order != "False" {

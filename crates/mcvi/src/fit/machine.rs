@@ -92,7 +92,7 @@ impl Fit {
         let width = training.packed()?.len();
         let table = state.loop_state.stage.iterates.iter().all(|p| p.len() == width);
         if !table || state.best_bounds.len() != COMPARED || state.best.len() != params.iter().count() {
-            return Err(other(Error::Params { why: "not all of it is there".to_owned() }));
+            return Err(other(Error::Params { why: "it is incomplete".to_owned() }));
         }
         Ok(Fit {
             settings: settings.clone(),

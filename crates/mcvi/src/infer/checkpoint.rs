@@ -64,7 +64,7 @@ impl Checkpoint {
         let is = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
         if *was != is && (was - is).abs().partial_cmp(&(ROUNDING * was.abs().max(1.0))) != Some(Ordering::Less) {
             return other(format!(
-                "it is the state of another model, or of other data: the log density where it begins was {was}, and is {is}"
+                "it is the state of another model, or of other data: its initial log density was {was}, and is now {is}"
             ));
         }
         Ok(Some(initialisation.clone()))

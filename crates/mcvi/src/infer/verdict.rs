@@ -174,7 +174,7 @@ pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) ->
     }
     if verdict.kind == VerdictKind::Good {
         verdict.reasons.push(format!(
-            "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starts",
+            "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starting points",
             diagnostics.pareto_k,
             100.0 * share
         ));

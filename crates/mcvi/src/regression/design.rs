@@ -153,7 +153,7 @@ impl Design {
                         coded.push(format!("`{name}` of `{}`", shown(&label)));
                         add(name, &label, table.cells(c).map(|cell| f64::from(u8::from(cell == *level))).collect())?;
                     }
-                    let mut note = format!("`{label}` is categories, compared with `{}`: ", shown(levels[0]));
+                    let mut note = format!("`{label}` is categorical, compared with `{}`: ", shown(levels[0]));
                     note += &coded.join(", ");
                     if mixed {
                         let cell = shown(table.cells(c).nth(first).unwrap_or_default());
@@ -222,7 +222,7 @@ mod tests {
         };
         let rows: Vec<[i32; 3]> = (0..4).map(|row| [0, 1, 2].map(|c| back(row, c))).collect();
         assert_eq!(rows, [[0, 1, 1], [0, 0, 2], [1, 0, 3], [0, 1, 6]]);
-        let says = "`city` is categories, compared with `Oslo`: `beta_city_Paris` of `city=Paris`, `beta_city_Rome` of `city=Rome`";
+        let says = "`city` is categorical, compared with `Oslo`: `beta_city_Paris` of `city=Paris`, `beta_city_Rome` of `city=Rome`";
         assert_eq!(notes, [says]);
     }
 

@@ -167,7 +167,8 @@ impl Evaluator {
     ) -> Result<Evidence> {
         if self.fresh && samples > 1 {
             let why =
-                "samples of one image need one image: draw grey ones binary first (`Images::binarized`)".to_owned();
+                "several samples of an image need it to be fixed: binarize grey images first (`Images::binarized`)"
+                    .to_owned();
             return Err(Error::Setting { what: "images", why });
         }
         let mut evidence = Evidence { samples, bounds: vec![], log_p: vec![] };

@@ -149,6 +149,6 @@ fn epochs_until(run: &Path, most: usize) -> Option<usize> {
 }
 
 fn file(path: &Path) -> Result<Results> {
-    let remedy = "; docs/vae.md says what a file of results has";
+    let remedy = "; see docs/vae.md for the format of result files";
     read_json(path).map_err(|e| Mistake(format!("{e}{remedy}")).into())
 }
