@@ -177,7 +177,7 @@ fn the_ladder_goes_on_from_the_rung_it_stood_on() {
     refused(Arc::new(model("banana")), &request, "10 dimensions, this one 2");
     let shifted = target(10, |_, z| (z - 1.0).square().sum(&[1]) * -0.5);
     refused(Arc::new(shifted), &request, "another model, or of other data");
-    refused(funnel(), &Request { chain: ChainChoice::None, ..request.clone() }, "where nothing more was asked for");
+    refused(funnel(), &Request { chain: ChainChoice::None, ..request.clone() }, "where nothing more was requested");
     let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 };
     refused(funnel(), &Request { chain, ..request.clone() }, "another chain: a Gaussian alone, where a Hamiltonian");
 
@@ -224,7 +224,10 @@ fn a_time_budget_ends_a_fit_cleanly_and_its_iterations_repeat_it() {
     assert!(report.stop_reason == StopReason::Budget && report.iterations > 0 && begun.elapsed().as_secs_f64() < 3.0);
     let same = Settings { seconds: None, iterations: report.iterations, ..settings };
     let mut repeated = banana();
-    let again = fit_observed(&mut repeated, &same, go_on).expect("a fit");
+    let mut again = fit_observed(&mut repeated, &same, go_on).expect("a fit");
+    // The same but for the reason: the one used up its time, the other its iterations.
+    assert_eq!(again.stop_reason, StopReason::MaxIterations);
+    again.stop_reason = StopReason::Budget;
     assert_eq!((approximation.params(), timeless(&report)), (repeated.params(), timeless(&again)));
 
     // However short it is, something is delivered; the long chain with networks is not begun in vain.

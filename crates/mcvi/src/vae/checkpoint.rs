@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-const MODEL: Format = Format { name: "mcvi deep model", version: 1, what: "a deep model" };
-const CHECKPOINT: Format = Format { name: "mcvi checkpoint", version: 1, what: "a checkpoint" };
+const MODEL: Format = Format { name: "mcvi deep model", version: 1, what: "an mcvi deep model" };
+const CHECKPOINT: Format = Format { name: "mcvi checkpoint", version: 1, what: "an mcvi checkpoint" };
 
 /// A decoder and a chain with their weights.
 #[derive(Clone, Debug)]
