@@ -3,7 +3,7 @@
 use super::result::Outcome;
 use crate::store::zarr::{Group, Values, Variable};
 use anyhow::Result;
-use mcvi::model::Quantity;
+use mcvi::model::{Quantities, Quantity};
 use serde_json::{Map, Value, json};
 
 /// Number of prior draws in the store.
@@ -24,8 +24,8 @@ fn variable(q: &Quantity, name: &str, picked: Option<&[usize]>) -> Variable {
 
 /// The groups ArviZ expects. Where reweighting is sound, posterior draws are resampled by their smoothed weights, so
 /// that everything computed from the store refers to the posterior.
-pub fn groups(outcome: &Outcome, seed: u64) -> Result<Vec<Group>> {
-    let (model, draws, q) = (&outcome.posterior.model, &outcome.posterior.draws, &outcome.written);
+pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>> {
+    let (model, draws) = (&outcome.posterior.model, &outcome.posterior.draws);
     let picked = outcome.posterior.resampled(outcome.count, seed);
     let picked = picked.as_deref();
     let attributes: Map<String, Value> = [

@@ -27,14 +27,16 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     if let Some(settings) = Settings::new(p, request)? {
         json(FILE, &json!(settings))?;
     }
-    let columns = table(&outcome.written, &p.draws, outcome.count);
+    // Likelihoods and predictions are as many as draws times observations: only a folder has use for them.
+    let written = p.quantities(outcome.count, request.settings.seed)?;
+    let columns = table(&written, &p.draws, outcome.count);
     csv::write(&folder.join("draws.csv"), &columns).context("cannot write draws.csv")?;
     arrow::write(&folder.join("draws.arrow"), &columns).context("cannot write draws.arrow")?;
     p.approximation.save(folder.join(FIT))?;
     p.checkpoint.save(folder.join(STATE))?;
-    let groups = arviz::groups(outcome, request.settings.seed)?;
+    let groups = arviz::groups(outcome, &written, request.settings.seed)?;
     zarr::write(&folder.join("arviz.zarr"), &groups).context("cannot write arviz.zarr")?;
-    let page = report::render(&page::page(outcome)?);
+    let page = report::render(&page::page(outcome, &written)?);
     std::fs::write(folder.join("report.html"), page).context("cannot write report.html")
 }
 

@@ -210,7 +210,7 @@ pub fn run(options: &Options) -> Result<()> {
     watch.finish();
     let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = started.elapsed().as_secs_f64();
-    let outcome = Outcome::new(posterior, request.settings.seed, request.draws, seconds)?;
+    let outcome = Outcome::new(posterior, request.draws, seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
     if options.from.is_some() && !progressed {

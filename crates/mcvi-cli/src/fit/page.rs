@@ -6,7 +6,7 @@ use crate::report::{self, Page, ParameterRow, Section};
 use anyhow::Result;
 use mcvi::diagnostics::RELIABLE_K;
 use mcvi::infer::Mode;
-use mcvi::model::Quantity;
+use mcvi::model::{Quantities, Quantity};
 use mcvi::{BayesianModel, Hardware};
 
 /// A mode in words: its position in the model's own parameters, its bound and its share of the mass.
@@ -28,7 +28,7 @@ fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
 }
 
 /// The page of the report.
-pub fn page(outcome: &Outcome) -> Result<Page> {
+pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
     let (p, j) = (&outcome.posterior, &outcome.posterior.diagnostics);
     let about = p.model.about();
     let mut facts = vec![
@@ -61,7 +61,7 @@ pub fn page(outcome: &Outcome) -> Result<Page> {
             q95: s.q95,
         })
         .collect();
-    let columns: Vec<(String, Vec<f64>)> = outcome.written.parameters.iter().flat_map(Quantity::columns).collect();
+    let columns: Vec<(String, Vec<f64>)> = written.parameters.iter().flat_map(Quantity::columns).collect();
     let section = |title: &str, text: &str, figure: crate::plot::Figure| Section {
         title: title.to_owned(),
         text: text.to_owned(),
@@ -89,7 +89,7 @@ pub fn page(outcome: &Outcome) -> Result<Page> {
     if columns.len() > 1 {
         sections.push(section("Pairs", "Draws of pairs of parameters.", report::figures::pairs(&columns)));
     }
-    if let Some(q) = outcome.written.predictive.first() {
+    if let Some(q) = written.predictive.first() {
         let observed = p.model.observations()?.into_iter().find(|o| o.name == q.name);
         if let Some(observed) = observed {
             let replicates: Vec<Vec<f64>> = q.values.chunks(q.size()).take(50).map(<[f64]>::to_vec).collect();

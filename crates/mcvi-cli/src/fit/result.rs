@@ -19,16 +19,14 @@ pub struct Outcome {
     pub posterior: Posterior,
     /// Marginals of parameters and generated quantities.
     pub summaries: SummaryTable,
-    /// The requested number of draws, with the quantities derived from them.
-    pub written: Quantities,
     pub count: usize,
     pub seconds: f64,
 }
 
 impl Outcome {
-    pub fn new(posterior: Posterior, seed: u64, count: usize, seconds: f64) -> Result<Self> {
-        let (summaries, written) = (posterior.summaries()?, posterior.quantities(count, seed)?);
-        Ok(Outcome { posterior, summaries, written, count, seconds })
+    pub fn new(posterior: Posterior, count: usize, seconds: f64) -> Result<Self> {
+        let summaries = posterior.summaries()?;
+        Ok(Outcome { posterior, summaries, count, seconds })
     }
 
     /// log p(x) by importance weights, with its error.

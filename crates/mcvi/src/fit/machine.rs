@@ -76,7 +76,10 @@ impl Fit {
             return Err(Error::Setting { what: "state of a fit", why });
         }
         if let Some(device) = state.device.as_ref().filter(|device| *device != approximation.hardware.kind()) {
-            let why = format!("it was saved on {device}, and this is {}", approximation.hardware.kind());
+            let why = format!(
+                "it was saved on {device}, and this is {}; resume it on {device}",
+                approximation.hardware.kind()
+            );
             return Err(Error::Setting { what: "state of a fit", why });
         }
         let other = |error: Error| Error::Setting {
