@@ -214,6 +214,7 @@ impl fmt::Display for Chain {
             let (name, details) = transition.name();
             let then = if i == 0 { "" } else { ", then " };
             match count {
+                1 if name.starts_with(['a', 'e', 'i', 'o', 'u']) => write!(f, "{then}an {name}")?,
                 1 => write!(f, "{then}a {name}")?,
                 n => write!(f, "{then}{n} {name}s")?,
             }

@@ -257,6 +257,12 @@ fn a_chain_is_what_was_written() {
         assert_eq!(*chain, read, "{text}");
         assert_eq!(chain.to_string(), read.to_string());
     }
+    let words = |chain: Chain| chain.to_string();
+    let start = || Starts::default().wide;
+    assert_eq!(words(start()), "a Gaussian alone");
+    let mixed = start().step(Hamiltonian::new(1)).steps(2, mcvi::Sharing::Nothing, common::langevin(Inverse::Reversed));
+    assert_eq!(words(mixed), "a Hamiltonian step of 1 leapfrog, then 2 Langevin steps");
+    assert_eq!(words(start().step(mcvi::transition::Underdamped::new(2))), "an underdamped Langevin step of 2 kicks");
     let count = chains.len();
     chains.dedup();
     assert_eq!(chains.len(), count, "no two of them are the same");

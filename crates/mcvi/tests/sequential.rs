@@ -101,7 +101,7 @@ fn a_saved_fit_is_grown_like_the_one_in_memory() {
     let loaded = Approximation::load(&path, correlated()).unwrap();
     assert_eq!(loaded.chain(), &chain());
     let other = Approximation::load_with(&path, correlated(), Chain::hamiltonian(2)).err().unwrap().to_string();
-    assert!(other.contains("of another chain: a Hamiltonian step of 1 leapfrogs ("), "{other}");
+    assert!(other.contains("of another chain: a Hamiltonian step of 1 leapfrog ("), "{other}");
     let step = || Langevin::new(Inverse::learned(Gaussian::linear()));
     let (grown, stage) = grow(&approximation, step(), &quick()).unwrap();
     let (again, same) = grow(&loaded, step(), &quick()).unwrap();

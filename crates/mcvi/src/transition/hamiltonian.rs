@@ -1,6 +1,6 @@
 //! Hamiltonian dynamics: Algorithm 3 of the paper.
 
-use super::{AnyTransition, ChainState, Diagnostic, Inverse, Moved, StepScope, Transition};
+use super::{AnyTransition, ChainState, Diagnostic, Inverse, Moved, StepScope, Transition, counted};
 use crate::density::{AnyDensity, Density, Gaussian, Given, Predictor};
 use crate::error::Result;
 use crate::network::AnyNetwork;
@@ -147,7 +147,7 @@ impl Transition for Hamiltonian {
             momentum if momentum.has_network() => ", momenta by networks".to_owned(),
             _ => String::new(),
         };
-        ("Hamiltonian step".to_owned(), format!("of {} leapfrogs{networks}", self.leapfrogs))
+        ("Hamiltonian step".to_owned(), format!("of {}{networks}", counted(self.leapfrogs, "leapfrog")))
     }
 
     fn gradients(&self) -> usize {

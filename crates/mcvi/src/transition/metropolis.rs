@@ -5,7 +5,7 @@
 //! of the final momentum, if the step was accepted; u if it was rejected. (z, u, a) → (zₜ, d, a) preserves volume, so
 //! the inverse model is a joint r(a, d|zₜ), in either factorisation.
 
-use super::{AnyTransition, ChainState, Diagnostic, Hamiltonian, Inverse, Moved, StepScope, Transition};
+use super::{AnyTransition, ChainState, Diagnostic, Hamiltonian, Inverse, Moved, StepScope, Transition, counted};
 use crate::density::{AnyDensity, Bernoulli, Density, Given};
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -253,7 +253,7 @@ impl Transition for MetropolisHastings {
     fn name(&self) -> (String, String) {
         let around = match &self.around {
             Around::Proposal(_) => String::new(),
-            Around::Hamiltonian(hmc) => format!("around {} leapfrogs", hmc.leapfrogs),
+            Around::Hamiltonian(hmc) => format!("around {}", counted(hmc.leapfrogs, "leapfrog")),
         };
         ("Metropolis–Hastings step".to_owned(), around)
     }

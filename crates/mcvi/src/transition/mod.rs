@@ -207,3 +207,8 @@ impl Inverse {
         matches!(self, Inverse::Learned(density) if density.has_network())
     }
 }
+
+/// "1 leapfrog", "2 leapfrogs".
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

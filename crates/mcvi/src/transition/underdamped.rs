@@ -4,7 +4,7 @@
 //! The splitting is BAOAB (Leimkuhler & Matthews 2013, "Rational construction of stochastic numerical methods for molecular
 //! sampling"). Without friction it is the leapfrog integrator of Algorithm 3.
 
-use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
+use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition, counted};
 use crate::density::{AnyDensity, Density, Gaussian, Given};
 use crate::error::Result;
 use crate::params::Params;
@@ -73,7 +73,7 @@ impl Transition for Underdamped {
     }
 
     fn name(&self) -> (String, String) {
-        ("underdamped Langevin step".to_owned(), format!("of {} kicks", self.kicks))
+        ("underdamped Langevin step".to_owned(), format!("of {}", counted(self.kicks, "kick")))
     }
 
     fn gradients(&self) -> usize {
