@@ -76,6 +76,8 @@ macro_rules! any {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
+        // There are a handful of them in a chain: their size does not matter.
+        #[allow(clippy::large_enum_variant)]
         #[non_exhaustive]
         pub enum $any {
             $(#[doc = concat!("See [`", stringify!($kind), "`].")] $kind($kind),)+

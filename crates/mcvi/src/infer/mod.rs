@@ -37,6 +37,8 @@ const FEWEST: usize = 50_000;
 /// Which chain to fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+// There is one of them in a request: its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[non_exhaustive]
 pub enum ChainChoice {
     /// Chosen by need: longer chains if shorter ones are not good enough.
