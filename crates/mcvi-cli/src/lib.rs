@@ -54,6 +54,9 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<interrupts::Stopped>() => {
+            ExitCode::from(error.downcast_ref().map_or(1, interrupts::Stopped::exit_code))
+        }
         Err(error) => {
             eprintln!("mcvi: {error:#}");
             ExitCode::from(mistake::exit_code(&error))

@@ -16,7 +16,7 @@ pub fn main() -> Result<()> {
     println!("after {} iterations: {:?}, bound {:.3}", part.iterations, part.stop_reason, part.diagnostics.bound.value);
 
     let saved = Checkpoint::load(&path)?;
-    let resumed = infer_from(funnel()?, &budget(2000), &saved, |_, _| ControlFlow::Continue(()))?;
+    let resumed = infer_from(funnel()?, &budget(2000), &saved, |_| ControlFlow::Continue(()))?;
     let whole = infer(funnel()?, &budget(2000))?;
     println!(
         "resumed: bound {:.6}; never stopped: {:.6}",

@@ -68,7 +68,6 @@
 
 mod any;
 mod approximation;
-mod atomic_write;
 mod bayesian_model;
 mod bound;
 mod chain;
@@ -76,6 +75,7 @@ mod compile;
 pub mod data;
 pub mod density;
 pub mod diagnostics;
+pub mod disk;
 mod error;
 pub mod fit;
 mod hardware;
@@ -100,7 +100,6 @@ pub mod vae;
 
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
-pub use atomic_write::{atomic_write, atomic_write_with, sync_folder};
 pub use bayesian_model::{About, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
 pub use bound::{Estimate, lower_bound};
 pub use chain::{Chain, Sharing};

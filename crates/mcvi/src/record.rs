@@ -1,6 +1,6 @@
 //! Named arrays and texts, as a file in the safetensors format.
 
-use crate::atomic_write::atomic_write;
+use crate::disk::atomic_write;
 use crate::error::{Error, Result};
 use mcvi_expr::{Array, Data};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};

@@ -148,9 +148,8 @@ fn the_ladder_goes_on_from_the_rung_it_stood_on() {
     let mut checkpoint = Checkpoint::default();
     // Within the first rung, at its end, and within the second, the third and the last.
     for (total, rungs) in [(130, 1), (400, 1), (777, 2), (1010, 3), (1333, 4)] {
-        let part = infer_from(funnel(), &request(ChainChoice::Auto, Some(total)), &checkpoint, |_, _| {
-            ControlFlow::Continue(())
-        });
+        let part =
+            infer_from(funnel(), &request(ChainChoice::Auto, Some(total)), &checkpoint, |_| ControlFlow::Continue(()));
         let part = part.expect("a posterior");
         assert_eq!((part.stop_reason, part.iterations, part.attempts.len()), (StopReason::Budget, total, rungs));
         assert!(part.verdict.reasons.iter().any(|r| r.contains("budget")), "{:?}", part.verdict);
@@ -163,14 +162,14 @@ fn the_ladder_goes_on_from_the_rung_it_stood_on() {
         assert_eq!(checkpoint.iterations(), total);
     }
     let request = request(ChainChoice::Auto, None);
-    let end = infer_from(funnel(), &request, &checkpoint, |_, _| ControlFlow::Continue(())).expect("a posterior");
+    let end = infer_from(funnel(), &request, &checkpoint, |_| ControlFlow::Continue(())).expect("a posterior");
     assert_same(&whole, &end);
     // Nothing is left to do: it stays as it is.
-    let again = infer_from(funnel(), &request, &end.checkpoint, |_, _| panic!("a look")).expect("a posterior");
+    let again = infer_from(funnel(), &request, &end.checkpoint, |_| panic!("a look")).expect("a posterior");
     assert_same(&whole, &again);
 
     let refused = |target: Arc<dyn BayesianModel>, request: &Request, says: &str| {
-        let tried = infer_from(target, request, &checkpoint, |_, _| ControlFlow::Continue(()));
+        let tried = infer_from(target, request, &checkpoint, |_| ControlFlow::Continue(()));
         let error = tried.map(|_| ()).expect_err(says);
         assert!(matches!(error, Error::Setting { .. }) && error.to_string().contains(says), "{error}");
     };
@@ -210,7 +209,7 @@ fn an_interrupted_inference_goes_on() {
     });
     let part = part.expect("a posterior");
     assert_eq!((part.stop_reason, part.iterations), (StopReason::Interrupted, 550));
-    let end = infer_from(schools(), &request, &part.checkpoint, |_, _| ControlFlow::Continue(()));
+    let end = infer_from(schools(), &request, &part.checkpoint, |_| ControlFlow::Continue(()));
     assert_same(&whole, &end.expect("a posterior"));
 }
 

@@ -4,10 +4,12 @@ use super::result::{Outcome, table};
 use super::settings::{FILE, Saved, Settings};
 use super::{arviz, page};
 use crate::report;
+use crate::store::folder::Staging;
 use crate::store::{arrow, csv, zarr};
 use anyhow::{Context, Result};
-use mcvi::infer::Request;
-use mcvi::{Approximation, BayesianModel, Hardware};
+use mcvi::fit::StopReason;
+use mcvi::infer::{Checkpoint, Request};
+use mcvi::{Approximation, BayesianModel, Hardware, disk};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +23,12 @@ pub const STATE: &str = "state.safetensors";
 pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Value) -> Result<()> {
     let p = &outcome.posterior;
     let json = |name: &str, value: &Value| -> Result<()> {
-        std::fs::write(folder.join(name), format!("{value:#}\n")).with_context(|| format!("cannot write {name}"))
+        disk::write_new(folder.join(name), format!("{value:#}\n").as_bytes())
+            .with_context(|| format!("cannot write {name}"))
     };
     json("summary.json", summary)?;
-    if let Some(settings) = Settings::new(p, request)? {
+    let chain = p.approximation.chain();
+    if let Some(settings) = Settings::new(p.model.as_ref(), chain, request, (p.stop_reason, p.iterations))? {
         json(FILE, &json!(settings))?;
     }
     // Likelihoods and predictions are as many as draws times observations: only a folder has use for them.
@@ -37,7 +41,25 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     let groups = arviz::groups(outcome, &written, request.settings.seed)?;
     zarr::write(&folder.join("arviz.zarr"), &groups).context("cannot write arviz.zarr")?;
     let page = report::render(&page::page(outcome, &written)?);
-    std::fs::write(folder.join("report.html"), page).context("cannot write report.html")
+    disk::write_new(folder.join("report.html"), page.as_bytes()).context("cannot write report.html")
+}
+
+/// Publish the state of a fit that was stopped, so that it can be resumed whatever happens before all files are written.
+pub fn publish_state(
+    staging: &mut Staging,
+    model: &dyn BayesianModel,
+    request: &Request,
+    state: &Checkpoint,
+) -> Result<()> {
+    let Some(chain) = state.chain() else { return Ok(()) };
+    let Some(settings) = Settings::new(model, chain, request, (StopReason::Interrupted, state.iterations()))? else {
+        return Ok(());
+    };
+    staging.publish(|folder| {
+        disk::write_new(folder.join(FILE), format!("{:#}\n", json!(settings)).as_bytes())
+            .with_context(|| format!("cannot write {FILE}"))?;
+        Ok(state.save(folder.join(STATE))?)
+    })
 }
 
 /// Read the folder of a fit: the model, the fitted approximation and the seed of the fit.

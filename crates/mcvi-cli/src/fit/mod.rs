@@ -13,12 +13,13 @@ mod watch;
 use crate::mistake::{Mistake, mistaken};
 use crate::output::{HardwareOptions, print};
 use crate::store::folder::Staging;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use mcvi::infer::{Budget, ChainChoice, Checkpoint, Request, infer_from};
+use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, infer_from};
 use mcvi::{BayesianModel, Chain};
 use result::Outcome;
 use settings::Saved;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -202,12 +203,21 @@ impl Options {
 pub fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
     let Resolved { model, request, checkpoint } = options.resolve()?;
+    let watch = watch::Watch::new(request.budget);
     // Checked before any work is done.
-    let staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
-    let unfinished = staging.as_ref().map(|s| s.path().to_owned());
-    let watch = watch::Watch::new(request.budget, unfinished);
-    let posterior = infer_from(model, &request, &checkpoint, |name, point| watch.show(name, point))?;
+    let mut staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
+    let posterior = infer_from(model.clone(), &request, &checkpoint, |event| match (event, &mut staging) {
+        (Event::Trace { chain, point }, _) => watch.show(chain, point),
+        (Event::Stopped(state), Some(staging)) => {
+            if let Err(error) = files::publish_state(staging, model.as_ref(), &request, state) {
+                eprintln!("mcvi: the state of the fit could not be saved before the results: {error:#}");
+            }
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
     watch.finish();
+    let stop_reason = posterior.stop_reason;
     let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = started.elapsed().as_secs_f64();
     let outcome = Outcome::new(posterior, request.draws, seconds)?;
@@ -217,15 +227,22 @@ pub fn run(options: &Options) -> Result<()> {
         text += "\n\nThe fit was complete; there was nothing left to do.";
     }
     if let Some(staging) = staging {
-        files::write(staging.path(), &outcome, &request, &json)?;
-        let folder = staging.commit()?;
+        let saved = staging.is_published().then(|| staging.target().display().to_string());
+        let written = files::write(staging.path(), &outcome, &request, &json).and_then(|()| staging.commit());
+        let folder = match saved {
+            Some(saved) => written.with_context(|| {
+                format!("the state of the fit is saved, but not all results; to resume it: mcvi fit --from {saved} --out DIR")
+            }),
+            None => written,
+        }?;
         let folder = folder.display();
         text += &format!("\n\nWritten to {folder}: report.html and more.");
         if !complete {
             text += &format!("\nTo resume it: mcvi fit --from {folder} --out DIR");
         }
     }
-    print(&if options.json { json.to_string() } else { text })
+    print(&if options.json { json.to_string() } else { text })?;
+    watch.outcome(stop_reason)
 }
 
 /// Options of `mcvi draw`.

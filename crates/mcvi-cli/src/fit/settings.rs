@@ -4,7 +4,7 @@ use super::catalogue;
 use crate::mistake::Mistake;
 use anyhow::Result;
 use mcvi::fit::StopReason;
-use mcvi::infer::{Budget, Posterior, Request};
+use mcvi::infer::{Budget, Request};
 use mcvi::{BayesianModel, Chain, Fingerprint, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,20 +44,26 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings of a posterior. None if its model cannot be reopened.
-    pub fn new(posterior: &Posterior, request: &Request) -> Result<Option<Self>> {
-        let Some(source) = posterior.model.source() else { return Ok(None) };
+    /// The settings of a fit that stopped for this reason after so many iterations. None if its model cannot be
+    /// reopened.
+    pub fn new(
+        model: &dyn BayesianModel,
+        chain: &Chain,
+        request: &Request,
+        (stop_reason, iterations): (StopReason, usize),
+    ) -> Result<Option<Self>> {
+        let Some(source) = model.source() else { return Ok(None) };
         Ok(Some(Settings {
             mcvi: env!("CARGO_PKG_VERSION").to_owned(),
             format: FORMAT,
-            model: posterior.model.about().name,
+            model: model.about().name,
             source,
-            fingerprint: Some(Fingerprint::of(posterior.model.as_ref())?),
-            chain: posterior.approximation.chain().clone(),
+            fingerprint: Some(Fingerprint::of(model)?),
+            chain: chain.clone(),
             seed: request.settings.seed,
             request: request.clone(),
-            stop_reason: posterior.stop_reason,
-            iterations: posterior.iterations,
+            stop_reason,
+            iterations,
         }))
     }
 }

@@ -1,14 +1,14 @@
 //! The progress bar of a fit on a terminal.
 
 use crate::interrupts::Interrupts;
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use mcvi::fit::TracePoint;
+use mcvi::fit::{StopReason, TracePoint};
 use mcvi::infer::Budget;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Shows the progress of a fit, and stops it on Ctrl-C.
+/// Shows the progress of a fit, and stops it on a signal.
 pub struct Watch {
     bar: ProgressBar,
     interrupts: Interrupts,
@@ -20,14 +20,12 @@ pub struct Watch {
 const MARKS: u64 = 10_000;
 
 impl Watch {
-    /// `unfinished` is a folder to remove if a second Ctrl-C ends the process.
-    pub fn new(budget: Budget, unfinished: Option<PathBuf>) -> Self {
+    pub fn new(budget: Budget) -> Self {
         let bar = ProgressBar::new(MARKS);
         let style = ProgressStyle::with_template("{bar:20} {percent:>3}% {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        let interrupts = Interrupts::new(unfinished);
-        Watch { bar, interrupts, budget, started: Instant::now() }
+        Watch { bar, interrupts: Interrupts::new(), budget, started: Instant::now() }
     }
 
     pub fn show(&self, name: &str, point: &TracePoint) -> ControlFlow<()> {
@@ -46,5 +44,10 @@ impl Watch {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// The outcome of the command: an error that only sets the exit code if a signal stopped the fit.
+    pub fn outcome(&self, stop_reason: StopReason) -> Result<()> {
+        self.interrupts.outcome(stop_reason == StopReason::Interrupted)
     }
 }

@@ -38,5 +38,5 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
 pub fn write(path: &Path, extension: &str, content: &[u8]) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{extension}"));
-    mcvi::atomic_write(name, content)
+    mcvi::disk::atomic_write(name, content)
 }

@@ -6,8 +6,7 @@
 
 use super::flat::{Field, Object, encode};
 use super::{Column, rows};
-use std::fs::File;
-use std::io::{BufWriter, Result, Write};
+use std::io::{Result, Write};
 use std::path::Path;
 
 /// Starts a file, and without the zeros ends it.
@@ -25,11 +24,9 @@ const DOUBLE: i16 = 2;
 /// The alignment of columns that the format recommends.
 const ALIGN: usize = 64;
 
-/// Write a table as one batch of uncompressed columns without missing values: NaN is a number here.
+/// Write a table atomically, as one batch of uncompressed columns without missing values: NaN is a number here.
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    write_to(&mut out, columns)?;
-    out.flush()
+    mcvi::disk::atomic_write_with(path, |out| write_to(out, columns))
 }
 
 fn write_to(out: &mut impl Write, columns: &[Column]) -> Result<()> {

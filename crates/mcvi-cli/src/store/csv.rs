@@ -8,7 +8,7 @@ use std::path::Path;
 /// Write a table atomically: a line of names, then a line for each row. Non-finite values are `NaN`, `inf` and `-inf`,
 /// which pandas, polars and R all read.
 pub fn write(path: &Path, columns: &[Column]) -> Result<()> {
-    mcvi::atomic_write_with(path, |out| write_to(out, columns))
+    mcvi::disk::atomic_write_with(path, |out| write_to(out, columns))
 }
 
 /// Write a table to any writer.

@@ -4,9 +4,12 @@
 //!
 //! Whatever has its final name is on disk, even after a power cut.
 
+use crate::interrupts;
 use crate::plot::Figure;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use mcvi::disk::{self, Lock, LockError};
 use serde_json::Value;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,38 +19,39 @@ const REMEDY: &str = "choose another --out, or remove it";
 
 /// A hidden folder beside its final name; removed if dropped before it is committed.
 ///
-/// A process that is killed leaves the hidden folder behind, but never an incomplete folder under the final name.
+/// The final name is locked meanwhile. A process that is killed leaves the hidden folder behind, but never an incomplete
+/// folder under the final name; the next process that locks the name removes it.
 #[derive(Debug)]
 pub struct Staging {
     target: PathBuf,
     folder: PathBuf,
-    /// Whether to keep the hidden folder: it has its final name, or holds results that could not be renamed.
-    keep: bool,
+    /// Whether the target exists already, with what [`publish`](Self::publish) has put there.
+    published: bool,
+    lock: Lock,
 }
 
 impl Staging {
     /// Create the hidden folder for `target`, which must not exist or be empty. Parent folders are created.
     pub fn new(target: &Path) -> Result<Self> {
-        let target = usable(target)?;
-        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-            bail!("{} cannot be an output folder; choose another --out", target.display());
+        let resolved = usable(target)?;
+        let (Some(parent), Some(name)) = (resolved.parent(), resolved.file_name()) else {
+            bail!("{} cannot be an output folder; choose another --out", resolved.display());
         };
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         let cannot = || format!("cannot write to the folder {}; choose another --out", parent.display());
-        fs::create_dir_all(parent).with_context(cannot)?;
-        for attempt in 0..100 {
-            let mut hidden = std::ffi::OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".mcvi-{}-{attempt}", std::process::id()));
-            let folder = parent.join(hidden);
-            match fs::create_dir(&folder) {
-                Ok(()) => return Ok(Self { target, folder, keep: false }),
-                // Another run of this process, or one that was killed long ago under the same process id.
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(e).with_context(cannot),
-            }
+        disk::create_dir_all(parent).with_context(cannot)?;
+        let lock = Lock::acquire(parent.join(hidden(name, "lock"))).map_err(|error| match error {
+            LockError::Held(_) => anyhow!("{}: {error}; wait until it ends, or choose another --out", target.display()),
+            LockError::Failed(error) => anyhow::Error::new(error).context(cannot()),
+        })?;
+        interrupts::remove_at_exit(lock.path());
+        // Another process may have finished it before this one held the lock.
+        usable(target)?;
+        if lock.is_exclusive() {
+            remove_leftovers(parent, name);
         }
-        bail!("{} is full of folders of runs that were killed; remove those named .*.mcvi-*", parent.display())
+        let folder = hidden_folder(parent, name).with_context(cannot)?;
+        Ok(Self { target: resolved, folder, published: false, lock })
     }
 
     /// The hidden folder.
@@ -60,48 +64,122 @@ impl Staging {
         &self.target
     }
 
-    /// Give the folder its final name. If that fails, the results stay under the hidden name, which the error contains:
-    /// they may be hours of work.
+    /// Whether the target exists already.
+    pub fn is_published(&self) -> bool {
+        self.published
+    }
+
+    /// Let the target appear now, with what `write` puts into it. The rest is added when it is committed.
+    pub fn publish(&mut self, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let cannot = || format!("cannot write to {}", self.target.display());
+        let (Some(parent), Some(name)) = (self.folder.parent(), self.target.file_name()) else { bail!(cannot()) };
+        let first = hidden_folder(parent, name).with_context(cannot)?;
+        let named = || disk::sync_dir_all(&first).and_then(|()| self.rename(&first)).with_context(cannot);
+        if let Err(error) = write(&first).and_then(|()| named()) {
+            disown(&first);
+            return Err(error);
+        }
+        interrupts::keep_at_exit(&first);
+        self.published = true;
+        Ok(())
+    }
+
+    /// Give everything its final name. If that fails, the results stay under another name, which the error contains: they
+    /// may be hours of work.
     pub fn commit(mut self) -> Result<PathBuf> {
-        self.keep = true;
-        sync(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
-        let renamed = fs::rename(&self.folder, &self.target).or_else(|error| {
+        interrupts::keep_at_exit(&self.folder);
+        let done = disk::sync_dir_all(&self.folder)
+            .and_then(|()| if self.published { self.add() } else { self.rename(&self.folder) });
+        if let Err(error) = done {
+            let kept = self.keep();
+            let (kept, target) = (kept.display(), self.target.display());
+            return Err(error).with_context(|| format!("cannot rename {kept} to {target}; the results stay there"));
+        }
+        // The results are there. That their name could not be synced to disk does not make them lost.
+        let _ = disk::sync_dir(self.target.parent().unwrap_or(Path::new("")));
+        self.folder = PathBuf::new();
+        Ok(self.target.clone())
+    }
+
+    /// Give a hidden folder the final name.
+    fn rename(&self, folder: &Path) -> std::io::Result<()> {
+        disk::rename(folder, &self.target).or_else(|error| {
             // Not every system replaces an empty folder; a non-empty one is never removed.
             match fs::remove_dir(&self.target) {
-                Ok(()) => fs::rename(&self.folder, &self.target),
+                Ok(()) => disk::rename(folder, &self.target),
                 Err(_) => Err(error),
             }
-        });
-        let (folder, target) = (self.folder.display(), self.target.display());
-        renamed
-            .with_context(|| format!("cannot rename {folder} to {target}; the results are complete and stay there"))?;
-        // The results are there. That their name could not be synced to disk does not make them lost.
-        let _ = mcvi::sync_folder(self.target.parent().unwrap_or(Path::new("")));
-        Ok(self.target.clone())
+        })
+    }
+
+    /// Move everything in the hidden folder to the target. A file that is there is replaced.
+    fn add(&self) -> std::io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            disk::rename(entry.path(), self.target.join(entry.file_name()))?;
+        }
+        let _ = fs::remove_dir(&self.folder);
+        disk::sync_dir(&self.target)
+    }
+
+    /// Give the hidden folder a name that no other process takes for a left-over.
+    fn keep(&mut self) -> PathBuf {
+        let folder = std::mem::take(&mut self.folder);
+        let name = folder.file_name().map(|name| name.to_string_lossy().trim_start_matches('.').to_owned());
+        let visible = folder.with_file_name(name.unwrap_or_default());
+        if fs::rename(&folder, &visible).is_ok() { visible } else { folder }
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if !self.keep {
-            // The error to report is the one that ended the run.
-            let _ = fs::remove_dir_all(&self.folder);
+        interrupts::keep_at_exit(self.lock.path());
+        if !self.folder.as_os_str().is_empty() {
+            disown(&self.folder);
         }
     }
 }
 
-/// Sync everything in a folder to disk.
-fn sync(folder: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync(&entry.path())?;
-        } else {
-            // Opened for writing, which some systems insist on.
-            fs::OpenOptions::new().append(true).open(entry.path())?.sync_all()?;
+/// The hidden name of something that belongs to a folder being written.
+fn hidden(name: &OsStr, what: &str) -> OsString {
+    [OsStr::new("."), name, OsStr::new(MARK), OsStr::new(what)].into_iter().collect()
+}
+
+/// What distinguishes hidden names from others.
+const MARK: &str = ".mcvi-";
+
+/// A new hidden folder, which is removed if the process is ended.
+fn hidden_folder(parent: &Path, name: &OsStr) -> std::io::Result<PathBuf> {
+    loop {
+        let folder = parent.join(hidden(name, &disk::random_name()));
+        match disk::create_dir(&folder) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        interrupts::remove_at_exit(&folder);
+        return Ok(folder);
+    }
+}
+
+/// Remove a hidden folder.
+fn disown(folder: &Path) {
+    interrupts::keep_at_exit(folder);
+    // The error to report is the one that ended the run.
+    let _ = disk::remove_dir_all(folder);
+}
+
+/// Remove what killed processes have left of this folder. The lock says that they are not running.
+fn remove_leftovers(parent: &Path, name: &OsStr) {
+    let prefix = hidden(name, "");
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let left = entry.file_name();
+        let random = left.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        // Version 0.1 used the number of the process and of the attempt.
+        let ours = random.is_some_and(|r| r != b"lock" && r.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-'));
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = disk::remove_dir_all(entry.path());
         }
     }
-    mcvi::sync_folder(folder)
 }
 
 /// A folder in which each file is written atomically.
@@ -114,9 +192,9 @@ impl Folder {
     /// Created if missing, and checked to be writable before any work is done.
     pub fn new(path: PathBuf) -> Result<Self> {
         let cannot = || format!("cannot write to the folder {}; choose another with --out", path.display());
-        fs::create_dir_all(&path).with_context(cannot)?;
-        let probe = path.join(format!(".mcvi-{}", std::process::id()));
-        fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).with_context(cannot)?;
+        disk::create_dir_all(&path).with_context(cannot)?;
+        let probe = path.join(format!(".mcvi-{}", disk::random_name()));
+        disk::write_new(&probe, b"").and_then(|()| disk::remove_file(&probe)).with_context(cannot)?;
         Ok(Folder { path, written: vec![] })
     }
 
@@ -136,7 +214,7 @@ impl Folder {
     /// Save a JSON object.
     pub fn json(&mut self, name: &str, value: &Value) -> Result<()> {
         let path = self.path.join(name);
-        mcvi::atomic_write(&path, format!("{value:#}\n").as_bytes())
+        disk::atomic_write(&path, format!("{value:#}\n").as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         self.written.push(path);
         Ok(())
@@ -184,7 +262,7 @@ mod tests {
         let staging = Staging::new(&target).expect("staging");
         fs::write(staging.path().join("a"), "b").expect("written");
         assert!(!target.exists());
-        assert!(names(&base.path().join("made"))[0].starts_with(".here.mcvi-"));
+        assert!(names(&base.path().join("made")).iter().all(|name| name.starts_with(".here.mcvi-")));
         assert_eq!(staging.commit().expect("committed"), target);
         assert_eq!(names(&base.path().join("made")), ["here"]);
         assert_eq!(fs::read_to_string(target.join("a")).expect("read"), "b");
@@ -204,14 +282,44 @@ mod tests {
     fn killed_halfway_it_leaves_nothing_under_the_final_name() {
         let base = tempfile::tempdir().expect("a folder");
         let target = base.path().join("out");
-        let killed = Staging::new(&target).expect("staging");
-        fs::write(killed.path().join("a"), "half").expect("written");
-        // A killed process runs no destructor.
-        std::mem::forget(killed);
-        assert!(!target.exists());
+        // What a killed process leaves, by this version and by 0.1.
+        for left in [".out.mcvi-0123456789abcdef", ".out.mcvi-4711-0"] {
+            fs::create_dir(base.path().join(left)).expect("made");
+            fs::write(base.path().join(left).join("a"), "half").expect("written");
+        }
+        fs::write(base.path().join(".out.mcvi-lock"), "process 4711 on earth\n").expect("written");
         let again = Staging::new(&target).expect("the next run is not disturbed");
         again.commit().expect("committed");
         assert!(names(&target).is_empty(), "nothing of the killed run");
+        assert_eq!(names(base.path()), ["out"], "the next run removes what it left");
+    }
+
+    #[test]
+    fn a_folder_has_one_writer() {
+        let base = tempfile::tempdir().expect("a folder");
+        let target = base.path().join("out");
+        let staging = Staging::new(&target).expect("staging");
+        let error = Staging::new(&target).expect_err("taken").to_string();
+        let me = format!("process {} on ", std::process::id());
+        assert!(error.contains(&me) && error.contains("is writing to it; wait"), "{error}");
+        staging.commit().expect("committed");
+        assert_eq!(names(base.path()), ["out"]);
+    }
+
+    #[test]
+    fn what_is_published_early_is_completed_later() {
+        let base = tempfile::tempdir().expect("a folder");
+        let target = base.path().join("out");
+        let mut staging = Staging::new(&target).expect("staging");
+        let failed = staging.publish(|folder| Ok(fs::write(folder.join("no/where"), "1")?));
+        assert!(failed.is_err() && !target.exists());
+        staging.publish(|folder| Ok(fs::write(folder.join("state"), "1")?)).expect("published");
+        assert_eq!(names(&target), ["state"]);
+        fs::write(staging.path().join("state"), "2").expect("written");
+        fs::create_dir(staging.path().join("sub")).expect("made");
+        staging.commit().expect("committed");
+        assert_eq!((names(&target).len(), names(base.path())), (2, vec!["out".to_owned()]));
+        assert_eq!(fs::read_to_string(target.join("state")).expect("read"), "2");
     }
 
     #[test]
@@ -236,12 +344,12 @@ mod tests {
         let target = base.path().join("out");
         let staging = Staging::new(&target).expect("staging");
         fs::write(staging.path().join("a"), "b").expect("written");
-        let hidden = staging.path().to_owned();
         fs::create_dir(&target).expect("made");
         fs::write(target.join("other"), "c").expect("written");
         let error = staging.commit().expect_err("taken").to_string();
-        assert!(error.contains(&hidden.display().to_string()), "{error}");
-        assert_eq!((names(&target), names(&hidden)), (vec!["other".to_owned()], vec!["a".to_owned()]));
+        let kept = names(base.path()).into_iter().find(|name| name.starts_with("out.mcvi-")).expect("kept");
+        assert!(error.contains(&kept), "{error}");
+        assert_eq!((names(&target), names(&base.path().join(kept))), (vec!["other".to_owned()], vec!["a".to_owned()]));
     }
 
     #[test]

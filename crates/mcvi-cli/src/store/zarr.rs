@@ -6,9 +6,9 @@
 //! noise, which hardly compresses, and so any program can read them without a codec.
 
 use super::invalid;
+use mcvi::disk;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
@@ -99,11 +99,11 @@ fn write_chunked(path: &Path, groups: &[Group], chunk: usize) -> Result<()> {
     let coordinates: Vec<Vec<Variable>> = groups.iter().map(coordinates).collect::<Result<_>>()?;
 
     let mut store = Store { path, metadata: Map::new() };
-    fs::create_dir_all(path)?;
+    disk::create_dir_all(path)?;
     store.document("", ".zgroup", json!({ "zarr_format": 2 }))?;
     store.document("", ".zattrs", json!({}))?;
     for (group, coordinates) in groups.iter().zip(coordinates) {
-        fs::create_dir(path.join(&group.name))?;
+        disk::create_dir(path.join(&group.name))?;
         store.document(&group.name, ".zgroup", json!({ "zarr_format": 2 }))?;
         store.document(&group.name, ".zattrs", Value::Object(group.attributes.clone()))?;
         for variable in coordinates.iter().chain(&group.variables) {
@@ -112,7 +112,7 @@ fn write_chunked(path: &Path, groups: &[Group], chunk: usize) -> Result<()> {
     }
     // Last, so that a reader finds everything it lists.
     let all = json!({ "metadata": store.metadata, "zarr_consolidated_format": 1 });
-    fs::write(path.join(".zmetadata"), format!("{all:#}\n"))
+    disk::write_new(path.join(".zmetadata"), format!("{all:#}\n").as_bytes())
 }
 
 /// Coordinates for those of a group's dimensions that have none yet; an error if the group is inconsistent.
@@ -169,14 +169,14 @@ struct Store<'a> {
 impl Store<'_> {
     fn document(&mut self, folder: &str, name: &str, value: Value) -> Result<()> {
         let key = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-        fs::write(self.path.join(&key), format!("{value:#}\n"))?;
+        disk::write_new(self.path.join(&key), format!("{value:#}\n").as_bytes())?;
         self.metadata.insert(key, value);
         Ok(())
     }
 
     fn array(&mut self, group: &str, Variable { name, dims, values }: &Variable, chunk: usize) -> Result<()> {
         let folder = format!("{group}/{name}");
-        fs::create_dir(self.path.join(&folder))?;
+        disk::create_dir(self.path.join(&folder))?;
         let shape: Vec<usize> = dims.iter().map(|(_, length)| *length).collect();
         let slices = Slices::new(&shape, chunk);
         let description = json!({
@@ -194,7 +194,7 @@ impl Store<'_> {
         let names: Vec<&str> = dims.iter().map(|(dim, _)| dim.as_str()).collect();
         self.document(&folder, ".zattrs", json!({ "_ARRAY_DIMENSIONS": names }))?;
         for (i, from) in (0..values.len()).step_by(slices.length).enumerate() {
-            let mut out = BufWriter::new(fs::File::create(self.path.join(&folder).join(slices.key(i)))?);
+            let mut out = BufWriter::new(disk::File::create_new(self.path.join(&folder).join(slices.key(i)))?);
             values.write(&mut out, from, values.len().min(from + slices.length), slices.length)?;
             out.flush()?;
         }

@@ -1,6 +1,7 @@
 //! Tests of the store's bytes and documents, and of what is refused. `tests/arviz.rs` opens one with ArviZ.
 
 use super::*;
+use std::fs;
 
 fn dims(dims: &[(&str, usize)]) -> Vec<(String, usize)> {
     dims.iter().map(|(name, length)| (name.to_string(), *length)).collect()

@@ -188,7 +188,7 @@ pub fn run(options: &Options) -> Result<()> {
         hardware: options.hardware.resolved()?,
         ..Evaluate::of(&options.run, options.split)
     };
-    let (interrupts, bar) = (Interrupts::new(None), bar());
+    let (interrupts, bar) = (Interrupts::new(), bar());
     let result = evaluate(&request, |what, done, of| {
         bar.set_prefix(what.to_owned());
         bar.set_length(of as u64);
@@ -196,7 +196,8 @@ pub fn run(options: &Options) -> Result<()> {
         if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    print(&if options.json { result.to_string() } else { text(&result) })
+    print(&if options.json { result.to_string() } else { text(&result) })?;
+    interrupts.outcome(result["interrupted"] == true)
 }
 
 fn number(x: f64) -> Value {

@@ -3,8 +3,9 @@
 use super::results::Evaluation;
 use super::settings::Config;
 use crate::mistake::Mistake;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use mcvi::data::Split;
+use mcvi::disk::{self, Lock, LockError};
 use mcvi::vae::{Deep, EpochReport, TrainingCheckpoint};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
@@ -14,30 +15,73 @@ const METRICS: &str = "metrics.csv";
 const TIMES: &str = "times.csv";
 const CHECKPOINT: &str = "checkpoint.safetensors";
 const PREVIOUS: &str = "checkpoint.previous.safetensors";
+/// The next checkpoint, until the last one has been kept as the previous one.
+const NEXT: &str = "checkpoint.next.safetensors";
 const MODEL: &str = "model.safetensors";
+const LOCK: &str = ".lock";
 
 /// The folder of a training run.
 pub struct RunFolder {
     path: PathBuf,
+    /// Held by the process that trains in it.
+    lock: Option<Lock>,
 }
 
 impl RunFolder {
     /// A new run. The folder must not exist, or be empty.
     pub fn create(path: &Path, settings: &Config) -> Result<Self> {
-        let shown = path.display();
-        // A run that was killed before it had settings may have left a temporary file.
-        let unfinished = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".tmp");
-        let occupied =
-            std::fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !unfinished(entry.file_name())));
-        if occupied || path.is_file() {
-            let why = format!("{shown} already exists; resume it with --resume, choose another --out, or remove it");
-            return Err(Mistake(why).into());
+        let exists = || {
+            let shown = path.display();
+            Mistake(format!("{shown} already exists; resume it with --resume, choose another --out, or remove it"))
+        };
+        if path.exists() && !path.is_dir() {
+            return Err(exists().into());
         }
-        std::fs::create_dir_all(path)
-            .map_err(|e| Mistake(format!("cannot create the folder {shown}: {e}; choose another --out")))?;
-        let folder = RunFolder { path: path.to_owned() };
+        disk::create_dir_all(path)
+            .map_err(|e| Mistake(format!("cannot create the folder {}: {e}; choose another --out", path.display())))?;
+        let folder = RunFolder { path: path.to_owned(), lock: Some(lock(path)?) };
+        folder.remove_leftovers();
+        let others = |entry: std::fs::DirEntry| entry.file_name() != LOCK;
+        if std::fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(others)) {
+            return Err(exists().into());
+        }
         folder.save(SETTINGS, settings.write()?.as_bytes())?;
         Ok(folder)
+    }
+
+    /// The folder of an existing run, to train in it.
+    pub fn resume(path: &Path) -> Result<Self> {
+        let folder = RunFolder { lock: Some(lock(path)?), ..RunFolder::open(path)? };
+        folder.remove_leftovers();
+        Ok(folder)
+    }
+
+    /// Remove what a killed process has left. It is not running: this one holds the lock.
+    fn remove_leftovers(&self) {
+        if !self.lock.as_ref().is_some_and(Lock::is_exclusive) {
+            return;
+        }
+        for entry in std::fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            if entry.file_name() == NEXT || entry.file_name().to_string_lossy().ends_with(".tmp") {
+                // What cannot be removed does no harm.
+                let _ = disk::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Check that the folder still has the files of a run that has finished epochs.
+    pub fn check(&self) -> Result<()> {
+        let removed = |what: &str| {
+            let path = self.path.display();
+            anyhow!("{what} of {path} was removed while the run was writing to it; what is left may be incomplete")
+        };
+        if !self.lock.as_ref().is_none_or(Lock::is_in_place) {
+            return Err(removed("the folder"));
+        }
+        match [SETTINGS, METRICS, CHECKPOINT, MODEL].iter().find(|name| !self.path.join(name).is_file()) {
+            Some(name) => Err(removed(name)),
+            None => Ok(()),
+        }
     }
 
     /// The folder of an existing run.
@@ -49,7 +93,7 @@ impl RunFolder {
             );
             return Err(Mistake(why).into());
         }
-        Ok(RunFolder { path: path.to_owned() })
+        Ok(RunFolder { path: path.to_owned(), lock: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -80,7 +124,7 @@ impl RunFolder {
             (Some(Ok(last)), _) => Ok((Some(last), None)),
             (Some(Err(error)), Some(Ok(before))) if is_damaged(&error) => {
                 // Otherwise the next checkpoint would replace the good one by the damaged one.
-                let _ = std::fs::remove_file(self.path.join(CHECKPOINT));
+                let _ = disk::remove_file(self.path.join(CHECKPOINT));
                 let epochs = before.progress.epochs.len();
                 Ok((
                     Some(before),
@@ -100,10 +144,10 @@ impl RunFolder {
         let (last, before) = (self.path.join(CHECKPOINT), self.path.join(PREVIOUS));
         let bytes = checkpoint.to_bytes()?;
         // Written under another name first, so that a full disk leaves both intact.
-        let next = self.path.join("checkpoint.next.safetensors");
-        mcvi::atomic_write(&next, &bytes)
-            .and_then(|()| if last.exists() { std::fs::rename(&last, &before) } else { Ok(()) })
-            .and_then(|()| std::fs::rename(&next, &last))
+        let next = self.path.join(NEXT);
+        disk::atomic_write(&next, &bytes)
+            .and_then(|()| if last.exists() { disk::rename(&last, &before) } else { Ok(()) })
+            .and_then(|()| disk::rename(&next, &last))
             .with_context(|| self.lost(CHECKPOINT))?;
         self.metrics(&checkpoint.progress.epochs)
     }
@@ -114,7 +158,7 @@ impl RunFolder {
         for split in Split::ALL {
             let stale = self.path.join(Evaluation::file(split));
             if stale.exists() {
-                std::fs::remove_file(&stale).with_context(|| format!("cannot remove {}", stale.display()))?;
+                disk::remove_file(&stale).with_context(|| format!("cannot remove {}", stale.display()))?;
             }
         }
         self.save(MODEL, &model.to_bytes()?)
@@ -182,7 +226,7 @@ impl RunFolder {
 
     /// Write a file of the run.
     pub fn save(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        mcvi::atomic_write(self.path.join(name), bytes).with_context(|| self.lost(name))
+        disk::atomic_write(self.path.join(name), bytes).with_context(|| self.lost(name))
     }
 
     fn lost(&self, name: &str) -> String {
@@ -191,6 +235,17 @@ impl RunFolder {
             "cannot write {name} in {path}; the previous file is intact: free some disk space and resume with --resume"
         )
     }
+}
+
+/// Lock a folder for writing.
+pub fn lock(folder: &Path) -> Result<Lock> {
+    Lock::acquire(folder.join(LOCK)).map_err(|error| {
+        let remedy = match error {
+            LockError::Held(_) => "wait until it ends, or choose another --out",
+            LockError::Failed(_) => "choose another --out",
+        };
+        Mistake(format!("{}: {error}; {remedy}", folder.display())).into()
+    })
 }
 
 /// Whether an error means that a file is damaged, and nothing else.

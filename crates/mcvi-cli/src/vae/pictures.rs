@@ -173,5 +173,5 @@ fn scale(height: usize) -> usize {
 /// Write an output file.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = |e: std::io::Error| Mistake(format!("cannot write {}: {e}; choose another --out", file.display()));
-    Ok(mcvi::atomic_write(file, bytes).map_err(cannot)?)
+    Ok(mcvi::disk::atomic_write(file, bytes).map_err(cannot)?)
 }

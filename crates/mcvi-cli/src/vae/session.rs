@@ -75,7 +75,7 @@ impl Session {
 
     /// An existing run, and a notice about how it is resumed.
     pub fn resume(typed: &Config, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
-        let folder = RunFolder::open(out)?;
+        let folder = RunFolder::resume(out)?;
         let saved = folder.settings()?;
         // The folders of the images and of the initial weights may change, and so may the number of epochs; nothing else may.
         let free = Config { data: None, epochs: None, from: None, ..typed.clone() };
@@ -215,6 +215,16 @@ impl Session {
         let result =
             summary(trainer.progress(), times.iter().fold(0.0, |sum, s| sum + s), folder.path(), interrupted, joined);
         folder.save("summary.json", format!("{result:#}\n").as_bytes())?;
+        let progress = trainer.progress();
+        if !interrupted && progress.best.is_none() {
+            let taken = progress.epochs.iter().any(|e| e.skipped < trainer.steps());
+            let why =
+                if taken { "no validation bound was finite" } else { "no gradient was finite, so no step was taken" };
+            return Err(anyhow!("{why}, and no model was saved; try a lower --rate or --initial-step-size"));
+        }
+        if progress.best.is_some() {
+            folder.check()?;
+        }
         Ok(result)
     }
 

@@ -2,6 +2,7 @@
 //! stop the others.
 
 use super::evaluate::{Evaluate, evaluate};
+use super::folder::lock;
 use super::queue::{Queue, RunResult};
 use super::session::{Event, Session};
 use super::settings::Config;
@@ -101,9 +102,10 @@ pub fn run(options: &Options) -> Result<()> {
         Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
     // Checked before any folder is created.
     let hardware = options.hardware()?;
-    std::fs::create_dir_all(&options.out)
+    mcvi::disk::create_dir_all(&options.out)
         .map_err(|e| Mistake(format!("cannot create the folder {}: {e}", options.out.display())))?;
-    let interrupts = Interrupts::new(None);
+    let _lock = lock(&options.out)?;
+    let interrupts = Interrupts::new();
     let bars = MultiProgress::new();
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
@@ -125,7 +127,8 @@ pub fn run(options: &Options) -> Result<()> {
         }
     });
     let _ = bars.clear();
-    report(options, queue.endings())
+    report(options, queue.endings())?;
+    interrupts.outcome(interrupts.any())
 }
 
 /// Start or resume a run, then evaluate it.

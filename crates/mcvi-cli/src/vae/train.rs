@@ -34,7 +34,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Train to the end, or until Ctrl-C.
+/// Train to the end, or until a signal.
 pub fn run(options: &Options) -> Result<()> {
     let hardware = options.hardware.resolved()?;
     let typed = match &options.config {
@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Result<()> {
     } else {
         Session::start(&typed, &options.out, hardware)?
     };
-    let interrupts = Interrupts::new(None);
+    let interrupts = Interrupts::new();
     let bar = bar();
     let result = session.train(|event| {
         match event {
@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> Result<()> {
         if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    print(&if options.json { result.to_string() } else { text(&result, session.progress()) })
+    print(&if options.json { result.to_string() } else { text(&result, session.progress()) })?;
+    interrupts.outcome(result["interrupted"] == true)
 }
 
 /// A bar for the steps of an epoch.
@@ -90,10 +91,6 @@ pub fn show(bar: &ProgressBar, tick: &Tick, progress: &Progress, epochs: usize, 
 fn text(result: &Value, progress: &Progress) -> String {
     let run = result["run"].as_str().unwrap_or("RUN");
     let mut text = match progress.best() {
-        None if !progress.epochs.is_empty() => {
-            return "No validation bound was finite, so no model was saved; try a lower --rate or --initial-step-size."
-                .to_owned();
-        }
         None => "No epoch has finished.".to_owned(),
         Some(best) => format!(
             "Bound {:.2} ± {:.2} nats on the validation images{} after epoch {} of {} (training images {:.2}); \

@@ -4,6 +4,7 @@ mod safety;
 mod sweep;
 mod training;
 mod version1;
+mod writers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -61,9 +62,13 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 /// Exit code and what was said on standard error.
 fn failed(output: &Output, code: i32, words: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     for word in words {
         assert!(said.contains(word), "{word:?} is missing in: {said}");

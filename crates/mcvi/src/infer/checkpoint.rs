@@ -53,6 +53,11 @@ impl Checkpoint {
         self.rungs.iter().map(|r| r.iterations).sum()
     }
 
+    /// The last chain that was tried.
+    pub fn chain(&self) -> Option<&Chain> {
+        self.rungs.last().map(|rung| &rung.chain)
+    }
+
     /// The initialisation, if any fit has started. An error if it was for another target.
     pub(super) fn initialisation(&self, target: &dyn Target) -> Result<Option<Initialisation>> {
         let Some(Origin { initialisation, log_density: was }) = &self.origin else { return Ok(None) };

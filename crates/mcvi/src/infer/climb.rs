@@ -2,7 +2,9 @@
 
 use super::checkpoint::Rung;
 use super::ladder::{self, FULL};
-use super::{Attempt, Checkpoint, FEWEST, Mode, Posterior, Request, Verdict, VerdictKind, budget, modes, verdict};
+use super::{
+    Attempt, Checkpoint, Event, FEWEST, Mode, Posterior, Request, Verdict, VerdictKind, budget, modes, verdict,
+};
 use crate::approximation::{Approximation, Diagnostics, Draws};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
@@ -24,7 +26,7 @@ pub fn infer_from(
     model: impl BayesianModel + 'static,
     request: &Request,
     saved: &Checkpoint,
-    mut observe: impl FnMut(&str, &TracePoint) -> ControlFlow<()>,
+    mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
 ) -> Result<Posterior> {
     request.check()?;
     let model: Arc<dyn BayesianModel> = Arc::new(model);
@@ -62,7 +64,7 @@ pub fn infer_from(
             Some(Rung { state: Some(state), .. }) => Fit::resume(&approximation, &settings, state),
             None => Fit::new(&approximation, &settings),
         };
-        let ran = fitted.and_then(|fit| run(fit, &mut allowed, |point| observe(&name, point)));
+        let ran = fitted.and_then(|fit| run(fit, &mut allowed, |point| observe(Event::Trace { chain: &name, point })));
         let (params, report, state) = match ran {
             // If a longer chain cannot be fitted, the result of the shorter one remains.
             Err(Error::Fit { .. }) if best.is_some() => {
@@ -72,6 +74,10 @@ pub fn infer_from(
             ran => ran?,
         };
         checkpoint.rungs.push(Rung { chain: chain.clone(), iterations: report.iterations, state: Some(state) });
+        if !report.stop_reason.is_complete() {
+            // It has stopped: there is nothing left to break off.
+            let _ = observe(Event::Stopped(&checkpoint));
+        }
         approximation.params = params;
         let tried = Judged::new(approximation, &modes, request)?;
         stop_reason = report.stop_reason;

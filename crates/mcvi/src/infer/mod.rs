@@ -107,6 +107,22 @@ impl Request {
     }
 }
 
+/// What an observer of [`infer_from`] sees.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A point in the trace of the fit of this chain. Breaking here stops the fit.
+    Trace {
+        /// The chain, in words.
+        chain: &'a str,
+        /// The point.
+        point: &'a TracePoint,
+    },
+    /// The fit has stopped before it was complete. The state can be saved now, before draws are made: a process that was
+    /// told to end may have little time left.
+    Stopped(&'a Checkpoint),
+}
+
 /// Find modes, fit, draw and judge.
 pub fn infer(model: impl BayesianModel + 'static, request: &Request) -> Result<Posterior> {
     infer_observed(model, request, |_, _| ControlFlow::Continue(()))
@@ -116,7 +132,10 @@ pub fn infer(model: impl BayesianModel + 'static, request: &Request) -> Result<P
 pub fn infer_observed(
     model: impl BayesianModel + 'static,
     request: &Request,
-    observe: impl FnMut(&str, &TracePoint) -> ControlFlow<()>,
+    mut observe: impl FnMut(&str, &TracePoint) -> ControlFlow<()>,
 ) -> Result<Posterior> {
-    infer_from(model, request, &Checkpoint::default(), observe)
+    infer_from(model, request, &Checkpoint::default(), |event| match event {
+        Event::Trace { chain, point } => observe(chain, point),
+        Event::Stopped(_) => ControlFlow::Continue(()),
+    })
 }
