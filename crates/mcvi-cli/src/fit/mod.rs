@@ -11,7 +11,7 @@ mod version1;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print, print_data, print_result};
 use crate::store::folder::Staging;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -225,7 +225,7 @@ pub fn run(options: &Options) -> Result<()> {
             text += &format!("\nTo resume it: mcvi fit --from {folder} --out DIR");
         }
     }
-    print(&if options.json { json.to_string() } else { text })
+    print_result(options.json, &json, &text)
 }
 
 /// Options of `mcvi draw`.
@@ -260,7 +260,7 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
         None => {
             let mut text = vec![];
             crate::store::csv::write_to(&mut text, &columns)?;
-            print(String::from_utf8_lossy(&text).trim_end())
+            print_data(String::from_utf8_lossy(&text).trim_end())
         }
     }
 }

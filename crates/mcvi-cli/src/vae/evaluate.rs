@@ -4,7 +4,7 @@ use super::folder::RunFolder;
 use super::results::Evaluation;
 use crate::interrupts::Interrupts;
 use crate::number::fixed;
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print_result};
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -196,7 +196,7 @@ pub fn run(options: &Options) -> Result<()> {
         if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    print(&if options.json { result.to_string() } else { text(&result) })
+    print_result(options.json, &result, &text(&result))
 }
 
 fn number(x: f64) -> Value {
