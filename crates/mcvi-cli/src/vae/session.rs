@@ -261,7 +261,7 @@ fn initial_model(resolved: &ResolvedConfig) -> Result<Deep> {
 }
 
 /// Identifies these images.
-fn checksums(train: &Images, valid: &Images) -> String {
+pub(super) fn checksums(train: &Images, valid: &Images) -> String {
     format!("{} {}", train.checksum(), valid.checksum())
 }
 
