@@ -10,10 +10,12 @@ pub mod plot;
 mod progress;
 pub mod report;
 pub mod store;
+mod terminal;
 mod vae;
 mod work;
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Markov chain variational inference: posterior draws, a lower bound on log p(x), and a verdict on both.
@@ -44,7 +46,8 @@ enum Command {
 
 /// Run the command line.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| wrong_arguments(&error));
+    let result = match cli.command {
         Command::Paper(command) => paper::run(command),
         Command::Fit(options) => fit::run(&options),
         Command::Draw(options) => fit::draw(&options),
@@ -54,12 +57,23 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<interrupts::Stopped>() => {
-            ExitCode::from(error.downcast_ref().map_or(1, interrupts::Stopped::exit_code))
-        }
-        Err(error) => {
-            eprintln!("mcvi: {error:#}");
-            ExitCode::from(mistake::exit_code(&error))
-        }
+        Err(error) => match error.downcast_ref::<interrupts::Stopped>() {
+            Some(stopped) => ExitCode::from(stopped.exit_code()),
+            None => {
+                output::say(&format!("{error:#}"));
+                ExitCode::from(mistake::exit_code(&error))
+            }
+        },
     }
+}
+
+/// Say what is wrong with the arguments, or give the help that they ask for.
+fn wrong_arguments(error: &clap::Error) -> ! {
+    // A name that the shell has put in place of a `*` is shown as it is, in plain text.
+    let escapes = |argument: OsString| argument.to_string_lossy() != terminal::escaped(&argument.to_string_lossy());
+    if error.use_stderr() && std::env::args_os().any(escapes) {
+        output::say(error.render().to_string().trim_start_matches("error: ").trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }

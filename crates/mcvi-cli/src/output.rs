@@ -1,7 +1,8 @@
-//! Options and output shared by the subcommands of `mcvi paper`: text or JSON, and a folder of figures.
+//! Options that subcommands share, and everything that is printed: text, JSON or data, and what goes wrong.
 
 use crate::mistake::mistaken;
 use crate::store::folder::Folder;
+use crate::terminal::Destination;
 use anyhow::{Context, Result};
 use clap::Args;
 use mcvi::{Device, Hardware};
@@ -51,18 +52,8 @@ impl Common {
             }
             None => vec![],
         };
-        let mut out = std::io::stdout().lock();
-        let printed = if self.json {
-            writeln!(out, "{result}")
-        } else {
-            let files: Vec<String> = written.iter().map(|p| p.display().to_string()).collect();
-            writeln!(out, "{text}\nWritten: {}", files.join(", "))
-        };
-        match printed.and_then(|()| out.flush()) {
-            // The reader has closed the pipe.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => other.context("cannot print the result"),
-        }
+        let files: Vec<String> = written.iter().map(|p| p.display().to_string()).collect();
+        print_result(self.json, result, &format!("{text}\nWritten: {}", files.join(", ")))
     }
 }
 
@@ -95,8 +86,28 @@ pub fn threads_or_all(threads: Option<u16>) -> usize {
     threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// Print the output of a command.
+/// Print text for people.
 pub fn print(text: &str) -> Result<()> {
+    put(&Destination::of(&std::io::stdout()).text(text))
+}
+
+/// Print a result, as JSON or as text.
+pub fn print_result(json: bool, result: &Value, text: &str) -> Result<()> {
+    if json { put(&Destination::of(&std::io::stdout()).json(&result.to_string())) } else { print(text) }
+}
+
+/// Print data for programs.
+pub fn print_data(data: &str) -> Result<()> {
+    put(&Destination::of(&std::io::stdout()).data(data))
+}
+
+/// Say something on standard error: mistakes, warnings, notices. Nobody may be listening.
+pub fn say(text: &str) {
+    let mut to = std::io::stderr().lock();
+    let _ = writeln!(to, "{}", Destination::of(&to).text(&format!("mcvi: {text}")));
+}
+
+fn put(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         // The reader has closed the pipe.

@@ -193,9 +193,9 @@ fn table_1_without_runs_says_what_is_missing() {
     let empty = tempfile::tempdir().expect("a folder");
     let table = text(&mcvi(&["paper", "mnist", to(empty.path())]));
     for part in [
-        "−90.86       −87.16  3.70",
-        "16 leapfrogs, n_h 800           −83.49       −81.94  1.55",
-        "DARN 12hl                       −87.72",
+        "-90.86       -87.16  3.70",
+        "16 leapfrogs, n_h 800           -83.49       -81.94  1.55",
+        "DARN 12hl                       -87.72",
         "Missing: 13 of 13 rows",
         "mcvi vae train --data DIR --out runs/conv-2 --decoder conv --leapfrogs 2",
     ] {
@@ -233,8 +233,8 @@ fn table_1_shows_the_runs_there_are() {
     let (table, said) = (text(&output), String::from_utf8_lossy(&output.stderr).into_owned());
     assert!(said.contains("bad.json: EOF") && said.contains("typo.json: unknown field `leapfrog`"), "{said}");
     assert!(!said.contains("notes.txt"), "{said}");
-    let plain = "    plain                    −90.12±0.21  −87.50±0.20  2.62 371/400 70 min    7";
-    let beyond = "  + gradient-and-a-very-lo…  −90.12±0.21  −87.50±0.20  2.62 371/400 70 min    7";
+    let plain = "    plain                    -90.12±0.21  -87.50±0.20  2.62 371/400 70 min    7";
+    let beyond = "  + gradient-and-a-very-lo…  -90.12±0.21  -87.50±0.20  2.62 371/400 70 min    7";
     let (plain, beyond, joined) = (table.find(plain), table.find(beyond), table.find(" *~ joined"));
     assert!(plain.is_some() && beyond.is_some() && beyond < plain, "the best by validation first\n{table}");
     assert!(joined.is_some() && joined < beyond, "joined ones before them\n{table}");

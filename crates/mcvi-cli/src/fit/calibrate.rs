@@ -7,6 +7,7 @@
 use super::catalogue;
 use crate::mistake::Mistake;
 use crate::number::json_number;
+use crate::output::print_result;
 use crate::{progress, work};
 use anyhow::Result;
 use clap::Args;
@@ -99,12 +100,8 @@ pub fn run(options: &Options) -> Result<()> {
     let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
     let verdicts = verdicts.map(|v| (v.word(), done.iter().filter(|s| s.verdict == v).count()));
     let verdicts = [verdicts.as_slice(), &[("failed", failed)]].concat();
-    let text = if options.json {
-        as_json(&name, &names, &columns, &verdicts).to_string()
-    } else {
-        table(&name, count, &names, &columns, &verdicts)
-    };
-    super::print(&text)
+    let text = table(&name, count, &names, &columns, &verdicts);
+    print_result(options.json, &as_json(&name, &names, &columns, &verdicts), &text)
 }
 
 fn table(name: &str, count: usize, names: &[String], columns: &[Vec<f64>], verdicts: &[(&str, usize)]) -> String {

@@ -11,7 +11,7 @@ mod version1;
 mod watch;
 
 use crate::mistake::{Mistake, mistaken};
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print, print_data, print_result, say};
 use crate::store::folder::Staging;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -210,7 +210,7 @@ pub fn run(options: &Options) -> Result<()> {
         (Event::Trace { chain, point }, _) => watch.show(chain, point),
         (Event::Stopped(state), Some(staging)) => {
             if let Err(error) = files::publish_state(staging, model.as_ref(), &request, state) {
-                eprintln!("mcvi: the state of the fit could not be saved before the results: {error:#}");
+                say(&format!("the state of the fit could not be saved before the results: {error:#}"));
             }
             ControlFlow::Continue(())
         }
@@ -241,7 +241,7 @@ pub fn run(options: &Options) -> Result<()> {
             text += &format!("\nTo resume it: mcvi fit --from {folder} --out DIR");
         }
     }
-    print(&if options.json { json.to_string() } else { text })?;
+    print_result(options.json, &json, &text)?;
     watch.outcome(stop_reason)
 }
 
@@ -277,7 +277,7 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
         None => {
             let mut text = vec![];
             crate::store::csv::write_to(&mut text, &columns)?;
-            print(String::from_utf8_lossy(&text).trim_end())
+            print_data(String::from_utf8_lossy(&text).trim_end())
         }
     }
 }

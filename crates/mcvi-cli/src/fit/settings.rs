@@ -102,11 +102,11 @@ impl Saved {
         if let Some(fingerprint) = &self.settings.fingerprint
             && let Some(difference) = fingerprint.difference(model.as_ref())?
         {
-            let data = self.settings.source.settings.get("data").and_then(Value::as_str);
+            let data = mcvi::regression::data_file(&self.settings.source);
             let why = format!(
                 "{} is a fit of another model, or of other data: {difference}; restore {}, or fit again",
                 self.folder.display(),
-                data.unwrap_or("the model")
+                data.map_or("the model".to_owned(), |file| file.display().to_string())
             );
             return Err(Mistake(why).into());
         }

@@ -1,6 +1,7 @@
 //! The progress bar of a fit on a terminal.
 
 use crate::interrupts::Interrupts;
+use crate::terminal::escaped;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcvi::fit::{StopReason, TracePoint};
@@ -38,7 +39,7 @@ impl Watch {
         }
         self.bar.set_position(at);
         let speed = point.iteration as f64 / point.seconds.max(1e-9);
-        self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {name}", point.bound, point.se));
+        self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {}", point.bound, point.se, escaped(name)));
         if self.interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 

@@ -5,7 +5,7 @@ mod rows;
 
 use crate::mistake::Mistake;
 use crate::number::{counted, fixed};
-use crate::output::print;
+use crate::output::{print_result, say};
 use crate::vae::{Estimate, beyond, duration, learned_momentum};
 use anyhow::Result;
 use clap::Args;
@@ -66,8 +66,8 @@ pub fn run(options: &Options) -> Result<()> {
         bound => bound.unwrap_or(f64::NEG_INFINITY),
     };
     table.runs.iter_mut().for_each(|runs| runs.sort_by(|a, b| by(b).total_cmp(&by(a))));
-    table.wrong.iter().for_each(|wrong| eprintln!("mcvi: left out: {wrong}"));
-    print(&if options.json { table.as_json().to_string() } else { table.as_text() })
+    table.wrong.iter().for_each(|wrong| say(&format!("left out: {wrong}")));
+    print_result(options.json, &table.as_json(), &table.as_text())
 }
 
 impl Table {

@@ -1,10 +1,11 @@
 //! `mcvi vae evaluate`: the bound and log p(x) of a split, by importance sampling and, as a check, by annealing.
 
 use super::folder::RunFolder;
+use super::provenance::Provenance;
 use super::results::Evaluation;
 use crate::interrupts::Interrupts;
 use crate::number::fixed;
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print_result};
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,7 +42,8 @@ pub struct Options {
     /// Annealing chains per image.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=512))]
     chains: u32,
-    /// Folder of the images. [default: as in training]
+    /// Folder of the images. Results for other images than the run's own are printed, but not saved. [default: as in
+    /// training]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Random seed.
@@ -86,7 +88,7 @@ pub struct Evaluate {
     pub annealed: usize,
     pub temperatures: usize,
     pub chains: usize,
-    /// The folder of the images, if it has changed.
+    /// The folder of the images, if it has changed, or of other images.
     pub data: Option<PathBuf>,
     pub seed: u64,
     pub hardware: Hardware,
@@ -111,8 +113,8 @@ impl Evaluate {
     }
 }
 
-/// Evaluate, and save the result in the run's folder unless the observer stops early. The observer gets the name of the
-/// stage, the number of images done, and their total number.
+/// Evaluate, and save the result in the run's folder unless the observer stops early or the images are not the run's
+/// own. The observer gets the name of the stage, the number of images done, and their total number.
 pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> ControlFlow<()>) -> Result<Value> {
     let started = Instant::now();
     let folder = RunFolder::open(&request.run)?;
@@ -121,6 +123,7 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
     // Files may be sorted by class, so a subset is drawn at random.
     let mut which = order(request.seed, 0, images.len());
     which.truncate(request.images.unwrap_or(images.len()));
+    let provenance = Provenance::of(&folder, request.data.as_deref(), request.split, &which)?;
     // log p(x) refers to one x: grey images are binarized once, identically for both estimates.
     let images = if images.is_binary() { images } else { images.binarized(request.seed, request.split) };
     let mut evaluator = Evaluator::new(&model, &images.array()?, false, request.seed, request.hardware)?;
@@ -128,11 +131,7 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
         evaluator.evidence(&which, request.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
     let interrupted = evidence.log_p.len() < which.len();
-    let learned_from = match request.split {
-        Split::Train => true,
-        Split::Valid => folder.settings()?.join == Some(true),
-        Split::Test => false,
-    };
+    let learned = provenance.learned(evidence.log_p.len());
     let mut result = json!({
         "split": request.split.to_string(),
         "images": evidence.log_p.len(),
@@ -141,7 +140,13 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
         "log_p": {"value": number(log_p.value), "se": number(log_p.se)},
         "gap": number(log_p.value - bound.value),
         "seed": request.seed,
-        "learned_from": learned_from,
+        "data": {
+            "folder": provenance.folder.display().to_string(),
+            "checksum": provenance.checksum,
+            "own": provenance.own,
+        },
+        "learned_from": learned.map(|learned| learned == evidence.log_p.len()),
+        "learned_images": learned,
         "interrupted": interrupted,
     });
     if request.annealed > 0 && !interrupted {
@@ -169,7 +174,7 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
     // A run in training may have a better model by now. The result belongs to the model that was evaluated.
     let stale = folder.model()?.to_bytes()? != model.to_bytes()?;
     result["stale"] = json!(stale);
-    if !interrupted && !stale {
+    if !interrupted && !stale && provenance.own {
         folder.save(&Evaluation::file(request.split), format!("{result:#}\n").as_bytes())?;
     }
     Ok(result)
@@ -196,7 +201,7 @@ pub fn run(options: &Options) -> Result<()> {
         if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    print(&if options.json { result.to_string() } else { text(&result) })?;
+    print_result(options.json, &result, &text(&result))?;
     interrupts.outcome(result["interrupted"] == true)
 }
 
@@ -238,6 +243,20 @@ fn text(result: &Value) -> String {
             100.0 * annealed["accept"].as_f64().unwrap_or(f64::NAN),
             shown(&annealed["log_p"]),
             shown(&annealed["minus_importance_sampling"]),
+        );
+    }
+    match result["learned_images"].as_u64() {
+        Some(learned) if learned > 0 && result["learned_from"] == false => {
+            text += &format!("\n\nThe model was trained on {learned} of these images.");
+        }
+        None => text += "\n\nWhether the model was trained on these images is not known: its own cannot be read.",
+        _ => {}
+    }
+    if result["data"]["own"] == false {
+        text += &format!(
+            "\n\nImages: {}\nThese are not the run's own images, so these results were not saved.\n\
+             --json prints all of them.",
+            result["data"]["folder"].as_str().unwrap_or("")
         );
     }
     if result["interrupted"] == true {

@@ -51,7 +51,8 @@ impl RunFolder {
 
     /// The folder of an existing run, to train in it.
     pub fn resume(path: &Path) -> Result<Self> {
-        let folder = RunFolder { lock: Some(lock(path)?), ..RunFolder::open(path)? };
+        let mut folder = RunFolder::open(path)?;
+        folder.lock = Some(lock(path)?);
         folder.remove_leftovers();
         Ok(folder)
     }
@@ -149,7 +150,7 @@ impl RunFolder {
             .and_then(|()| if last.exists() { disk::rename(&last, &before) } else { Ok(()) })
             .and_then(|()| disk::rename(&next, &last))
             .with_context(|| self.lost(CHECKPOINT))?;
-        self.metrics(&checkpoint.progress.epochs)
+        self.keep_metrics(&checkpoint.progress.epochs)
     }
 
     /// Save the best model.
@@ -191,7 +192,8 @@ impl RunFolder {
         if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
     }
 
-    fn metrics(&self, epochs: &[EpochReport]) -> Result<()> {
+    /// Save the metrics of all epochs so far.
+    pub fn keep_metrics(&self, epochs: &[EpochReport]) -> Result<()> {
         let mut text =
             "epoch,train_bound,valid_bound,valid_se,rate,kl_weight,active,step_sizes,diverged,skipped\n".to_owned();
         for e in epochs {

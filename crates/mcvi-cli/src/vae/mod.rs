@@ -4,6 +4,7 @@ mod curves;
 mod evaluate;
 mod folder;
 mod pictures;
+mod provenance;
 mod queue;
 mod report;
 mod results;

@@ -3,7 +3,7 @@
 use super::evaluate;
 use super::folder::RunFolder;
 use crate::mistake::Mistake;
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print_result};
 use crate::plot::{NOTHING, Tiles};
 use anyhow::Result;
 use clap::Args;
@@ -81,7 +81,7 @@ pub fn sample(options: &SampleOptions) -> Result<()> {
     let result =
         json!({"file": file.display().to_string(), "count": images.len(), "binary": options.binary, "seed": seed});
     let text = format!("{}: {} draws from the prior{what}", file.display(), images.len());
-    print(&if *json { result.to_string() } else { text })
+    print_result(*json, &result, &text)
 }
 
 /// Show images beside their reconstructions.
@@ -100,7 +100,7 @@ pub fn reconstruct(options: &ReconstructOptions) -> Result<()> {
         file.display(),
         which.len()
     );
-    print(&if *json { result.to_string() } else { text })
+    print_result(*json, &result, &text)
 }
 
 /// A run with its model and the images to use.

@@ -54,6 +54,11 @@ impl Queue {
         Ok(Queue { runs, states, changed: Condvar::new() })
     }
 
+    /// All runs.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
     fn states(&self) -> MutexGuard<'_, Vec<State>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,6 +32,19 @@ pub struct Evaluation {
     pub bound: Estimate,
     pub log_p: Estimate,
     pub annealed: Option<Annealed>,
+    /// The images; older files do not name them.
+    #[serde(default)]
+    pub data: Option<EvaluatedData>,
+    /// How many of the images the model was trained on; none if that is not known.
+    #[serde(default)]
+    pub learned_images: Option<usize>,
+}
+
+/// Identifies the images of an evaluation.
+#[derive(Clone, Debug, Deserialize)]
+pub struct EvaluatedData {
+    pub folder: String,
+    pub checksum: String,
 }
 
 impl Evaluation {
@@ -96,5 +109,18 @@ pub fn duration(seconds: f64) -> String {
         s if s < 99.5 => format!("{s:.0} s"),
         s if s < 99.5 * 60.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluations_that_do_not_name_their_images_are_read() {
+        let old = r#"{"split": "test", "images": 60, "samples": 5, "bound": {"value": -20.5, "se": 0.1},
+            "log_p": {"value": null, "se": null}, "gap": null, "seed": 1, "learned_from": false}"#;
+        let read: Evaluation = serde_json::from_str(old).expect("an evaluation");
+        assert!(read.images == 60 && read.data.is_none() && read.learned_images.is_none());
     }
 }

@@ -142,6 +142,10 @@ impl Session {
             }
         };
         folder.set_settings(&resolved.config())?;
+        // The run may have ended between writing the checkpoint and the metrics.
+        if !trainer.progress().epochs.is_empty() {
+            folder.keep_metrics(&trainer.progress().epochs)?;
+        }
         let mut times = folder.times();
         times.truncate(trainer.progress().epochs.len());
         Ok((Session { folder, trainer, training: resolved.training, times }, notice))
@@ -271,7 +275,7 @@ fn initial_model(resolved: &ResolvedConfig) -> Result<Deep> {
 }
 
 /// Identifies these images.
-fn checksums(train: &Images, valid: &Images) -> String {
+pub(super) fn checksums(train: &Images, valid: &Images) -> String {
     format!("{} {}", train.checksum(), valid.checksum())
 }
 

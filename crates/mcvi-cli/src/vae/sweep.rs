@@ -6,10 +6,10 @@ use super::folder::lock;
 use super::queue::{Queue, RunResult};
 use super::session::{Event, Session};
 use super::settings::Config;
-use super::train::{bar, show};
+use super::train::{bar, refuse_unsaveable, show};
 use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
-use crate::output::{HardwareOptions, print};
+use crate::output::{HardwareOptions, print_result, say};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use indicatif::MultiProgress;
@@ -101,6 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
     let queue =
         Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
     // Checked before any folder is created.
+    queue.runs().iter().try_for_each(|run| refuse_unsaveable(&run.config))?;
     let hardware = options.hardware()?;
     mcvi::disk::create_dir_all(&options.out)
         .map_err(|e| Mistake(format!("cannot create the folder {}: {e}", options.out.display())))?;
@@ -119,7 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
                     let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                         .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
                     if let Err(error) = &ending {
-                        bars.suspend(|| eprintln!("mcvi: {}: {error:#}", run.name));
+                        bars.suspend(|| say(&format!("{}: {error:#}", run.name)));
                     }
                     queue.ended(i, ending);
                 }
@@ -143,7 +144,7 @@ fn one(
     let mut session = if out.join("settings.toml").is_file() {
         let (session, notice) = Session::resume(config, &out, hardware)?;
         if let Some(notice) = notice {
-            bars.suspend(|| eprintln!("mcvi: {name}: {notice}"));
+            bars.suspend(|| say(&format!("{name}: {notice}")));
         }
         session
     } else {
@@ -157,7 +158,7 @@ fn one(
                 show(&bar, tick, progress, epochs, seconds, times);
                 bar.set_prefix(format!("{name} {}/{epochs}", tick.epoch));
             }
-            Event::Warning(warning) => bars.suspend(|| eprintln!("mcvi: {name}: {warning}")),
+            Event::Warning(warning) => bars.suspend(|| say(&format!("{name}: {warning}"))),
         }
         stop()
     });
@@ -196,13 +197,10 @@ fn report(options: &Options, endings: Vec<(String, Option<RunResult>)>) -> Resul
         };
         runs.insert(name, value);
     }
-    print(&if options.json {
-        json!({"runs": runs, "failed": failed}).to_string()
-    } else {
-        text.trim_end().to_owned()
-    })?;
+    let count = runs.len();
+    print_result(options.json, &json!({"runs": runs, "failed": failed}), text.trim_end())?;
     if failed > 0 {
-        return Err(anyhow!("{failed} of {} runs failed; the others are not affected", runs.len()));
+        return Err(anyhow!("{failed} of {count} runs failed; the others are not affected"));
     }
     Ok(())
 }

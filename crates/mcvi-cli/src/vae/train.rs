@@ -3,7 +3,8 @@
 use super::session::{Event, Session};
 use super::settings::Config;
 use crate::interrupts::Interrupts;
-use crate::output::{HardwareOptions, print};
+use crate::mistake::Mistake;
+use crate::output::{HardwareOptions, print_result, say};
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -37,14 +38,16 @@ pub struct Options {
 /// Train to the end, or until a signal.
 pub fn run(options: &Options) -> Result<()> {
     let hardware = options.hardware.resolved()?;
+    refuse_unsaveable(&options.settings)?;
     let typed = match &options.config {
         Some(path) => options.settings.or(&Config::read(path)?)?,
         None => options.settings.clone(),
     };
+    refuse_unsaveable(&typed)?;
     let mut session = if options.resume {
         let (session, notice) = Session::resume(&typed, &options.out, hardware)?;
         if let Some(notice) = notice {
-            eprintln!("mcvi: {notice}");
+            say(&notice);
         }
         session
     } else {
@@ -57,13 +60,29 @@ pub fn run(options: &Options) -> Result<()> {
             Event::Steps { tick, progress, epochs, seconds, times } => {
                 show(&bar, tick, progress, epochs, seconds, times);
             }
-            Event::Warning(warning) => bar.suspend(|| eprintln!("mcvi: {warning}")),
+            Event::Warning(warning) => bar.suspend(|| say(&warning)),
         }
         if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    print(&if options.json { result.to_string() } else { text(&result, session.progress()) })?;
+    print_result(options.json, &result, &text(&result, session.progress()))?;
     interrupts.outcome(result["interrupted"] == true)
+}
+
+/// Refuse folders that settings.toml, which is text, cannot name.
+pub fn refuse_unsaveable(config: &Config) -> Result<()> {
+    for (option, given) in [("--data", &config.data), ("--from", &config.from)] {
+        let Some(path) = given else { continue };
+        let whole = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.clone());
+        if whole.to_str().is_none() {
+            let why = format!(
+                "{option} {}: its name is not UTF-8, so that settings.toml cannot hold it; rename the folder or move it",
+                whole.display()
+            );
+            return Err(Mistake(why).into());
+        }
+    }
+    Ok(())
 }
 
 /// A bar for the steps of an epoch.

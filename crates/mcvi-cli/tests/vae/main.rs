@@ -1,5 +1,6 @@
 //! The command `mcvi vae` as a user runs it. Here: images to learn from, and how the command is called.
 
+mod evaluation;
 mod safety;
 mod sweep;
 mod training;

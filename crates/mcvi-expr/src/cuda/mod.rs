@@ -7,6 +7,7 @@
 
 mod access;
 mod balance;
+mod cache;
 mod code;
 mod conv;
 mod driver;

@@ -1,12 +1,10 @@
-//! NVIDIA's run-time compiler, found and loaded when first needed, and a cache of what it has compiled.
+//! NVIDIA's run-time compiler, found and loaded when first needed.
 
+use super::cache::{Cached, absolute};
 use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Create = unsafe extern "C" fn(
     *mut *mut c_void,
@@ -36,28 +34,26 @@ struct Nvrtc {
     _library: Library,
 }
 
-/// Where the library may be, most wanted first.
-fn candidates() -> Vec<PathBuf> {
+/// Where the library may be, most wanted first: a name for the system to look up, or an absolute path. Never in the
+/// current folder, whose files may be anybody's.
+fn candidates(variable: impl Fn(&str) -> Option<OsString> + Copy) -> Vec<PathBuf> {
     let names: &[&str] = if cfg!(windows) {
         &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"]
     } else {
         &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"]
     };
-    if let Some(given) = std::env::var_os("MCVI_NVRTC") {
-        let given = PathBuf::from(given);
+    if let Some(given) = absolute(variable, "MCVI_NVRTC") {
         return if given.is_dir() { names.iter().map(|n| given.join(n)).collect() } else { vec![given] };
     }
     let mut found: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let mut folders: Vec<PathBuf> = vec![];
-    for variable in ["CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"] {
-        if let Some(root) = std::env::var_os(variable) {
-            folders.extend(["lib64", "lib", "bin"].map(|d| Path::new(&root).join(d)));
-        }
+    for root in ["CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"].iter().filter_map(|name| absolute(variable, name)) {
+        folders.extend(["lib64", "lib", "bin"].map(|d| root.join(d)));
     }
     folders.push("/usr/local/cuda/lib64".into());
     // Python packages bring the library along.
-    if let Some(root) = std::env::var_os("VIRTUAL_ENV") {
-        for python in std::fs::read_dir(Path::new(&root).join("lib")).into_iter().flatten().flatten() {
+    if let Some(root) = absolute(variable, "VIRTUAL_ENV") {
+        for python in std::fs::read_dir(root.join("lib")).into_iter().flatten().flatten() {
             let nvidia = python.path().join("site-packages").join("nvidia");
             folders.extend(["cu13/lib", "cuda_nvrtc/lib"].map(|d| nvidia.join(d)));
         }
@@ -90,7 +86,7 @@ pub(super) fn versions() -> String {
 fn load() -> Result<Nvrtc, String> {
     let driver = driver();
     let mut first = None;
-    for candidate in candidates() {
+    for candidate in candidates(|name| std::env::var_os(name)) {
         // SAFETY: loading NVIDIA's library runs its own initialisers, which ask nothing of the caller.
         let Ok(library) = (unsafe { Library::new(&candidate) }) else { continue };
         let nvrtc = open(library);
@@ -101,7 +97,7 @@ fn load() -> Result<Nvrtc, String> {
     }
     first.unwrap_or_else(|| {
         Err("NVRTC (libnvrtc, which compiles kernels) was not found; it comes with the CUDA toolkit and with PyPI's \
-             nvidia-cuda-nvrtc: set MCVI_NVRTC to the library or its folder"
+             nvidia-cuda-nvrtc: set MCVI_NVRTC to the absolute path of the library or its folder"
             .to_owned())
     })
 }
@@ -140,69 +136,14 @@ pub(super) fn available() -> Result<(), String> {
 /// Machine code for a processor such as `sm_90`, from the cache if it has been compiled before.
 pub(super) fn compile(source: &str, processor: &str) -> Result<Vec<u8>, String> {
     let nvrtc = nvrtc()?;
-    let file = cache_file(source, processor, nvrtc.version);
-    if let Some(code) = file.as_ref().and_then(|f| unseal(std::fs::read(f).ok()?)) {
+    let cached = Cached::new((source, processor, nvrtc.version), |name| std::env::var_os(name));
+    if let Some(code) = cached.as_ref().and_then(Cached::read) {
         return Ok(code);
     }
     let code = compile_now(nvrtc, source, processor)?;
-    if let Some(file) = file {
-        // A cache that cannot be written is no failure; the file appears whole or not at all, also where several
-        // threads compile the same.
-        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
-        let own = format!("{}-{}.part", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed));
-        let temporary = file.with_extension(own);
-        let written = file.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
-            let mut to = std::fs::File::create(&temporary)?;
-            to.write_all(&seal(&code))?;
-            to.sync_all()
-        });
-        if written.and_then(|()| std::fs::rename(&temporary, &file)).is_err() {
-            let _ = std::fs::remove_file(&temporary);
-        }
-        // For those who want to read it.
-        let _ = std::fs::write(file.with_extension("cu"), source);
-    }
+    // A cache that cannot be written is no failure.
+    let _ = cached.map(|cached| cached.write(&code, source));
     Ok(code)
-}
-
-/// Code with its length and checksum after it: the driver reads what it is given without asking how much there is.
-fn seal(code: &[u8]) -> Vec<u8> {
-    [code, &(code.len() as u64).to_le_bytes(), &checksum(code).to_le_bytes()].concat()
-}
-
-/// The code of a sealed file, if it is whole.
-fn unseal(mut file: Vec<u8>) -> Option<Vec<u8>> {
-    let length = file.len().checked_sub(16)?;
-    let stated = (&file[length..length + 8], &file[length + 8..]);
-    let (bytes, sum) = ((length as u64).to_le_bytes(), checksum(&file[..length]).to_le_bytes());
-    if stated != (&bytes[..], &sum[..]) {
-        return None;
-    }
-    file.truncate(length);
-    Some(file)
-}
-
-/// FNV-1a.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3))
-}
-
-/// Named by everything the code depends on. `MCVI_CACHE` names another folder, or none if it is empty.
-fn cache_file(source: &str, processor: &str, version: (c_int, c_int)) -> Option<PathBuf> {
-    let folder = match std::env::var_os("MCVI_CACHE") {
-        Some(folder) if folder.is_empty() => return None,
-        Some(folder) => PathBuf::from(folder),
-        None => match std::env::var_os("XDG_CACHE_HOME") {
-            Some(cache) if !cache.is_empty() => Path::new(&cache).join("mcvi"),
-            _ => Path::new(&std::env::var_os("HOME")?).join(".cache").join("mcvi"),
-        },
-    };
-    let hash = |salt: u8| {
-        let mut h = DefaultHasher::new();
-        (salt, env!("CARGO_PKG_VERSION"), source, processor, version).hash(&mut h);
-        h.finish()
-    };
-    Some(folder.join(format!("{:016x}{:016x}.cubin", hash(0), hash(1))))
 }
 
 fn compile_now(nvrtc: &Nvrtc, source: &str, processor: &str) -> Result<Vec<u8>, String> {
@@ -247,13 +188,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cached_file_is_used_only_if_it_is_whole() {
-        let code = vec![7u8; 1000];
-        let sealed = seal(&code);
-        assert_eq!(unseal(sealed.clone()), Some(code));
-        assert!((0..sealed.len()).all(|cut| unseal(sealed[..cut].to_vec()).is_none()));
-        let mut flipped = sealed;
-        flipped[500] ^= 1;
-        assert_eq!(unseal(flipped), None);
+    fn nothing_is_loaded_from_the_current_folder() {
+        let all = ["MCVI_NVRTC", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "VIRTUAL_ENV"];
+        let bare = |path: &PathBuf| path.components().count() == 1;
+        for value in ["", ".", "toolkit", "./toolkit", "../toolkit"] {
+            let found = candidates(|name| all.contains(&name).then(|| value.into()));
+            assert!(found.iter().all(|path| path.is_absolute() || bare(path)), "{value:?}: {found:?}");
+            assert!(!found.contains(&PathBuf::from(value)), "{value:?}: {found:?}");
+        }
+        let found = candidates(|name| (name == "CUDA_HOME").then(|| "/opt/cuda".into()));
+        assert!(found.iter().any(|path| path.starts_with("/opt/cuda/lib64")), "{found:?}");
+        assert_eq!(
+            candidates(|name| (name == "MCVI_NVRTC").then(|| "/opt/it.so".into())),
+            [PathBuf::from("/opt/it.so")]
+        );
     }
 }

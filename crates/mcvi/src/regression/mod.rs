@@ -13,8 +13,9 @@ use crate::model::{Builder, Model, bernoulli_logit, half_normal, normal, poisson
 use design::{Design, Scale};
 use names::Names;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use table::Table;
 
 /// An error in a user's table, with a message for them.
@@ -100,7 +101,7 @@ pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel>
     );
     // An absolute path, so that it can be found from anywhere.
     let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
-    let source = Source::new(KIND, json!({ "family": family, "data": whole, "target": table.columns[target] }));
+    let source = Source::new(KIND, json!({ "family": family, "data": saved(&whole), "target": table.columns[target] }));
     let predictors: Vec<String> = design.predictors.iter().map(|p| p.name.clone()).collect();
     // A single coefficient is a number, without an axis.
     let axes = if predictors.len() > 1 { vec![predictors] } else { vec![] };
@@ -115,7 +116,20 @@ pub fn reopen(source: &Source) -> Result<DescribedModel> {
     let bad = |what: &str| mistake(format!("the saved regression does not say {what}"));
     let text = |key: &str| source.settings.get(key).and_then(|v| v.as_str()).ok_or_else(|| bad(&format!("its {key}")));
     let family = serde_json::from_value(json!(text("family")?)).map_err(|_| bad("a family that is known here"))?;
-    load(family, Path::new(text("data")?), text("target")?)
+    load(family, &data_file(source).ok_or_else(|| bad("its data"))?, text("target")?)
+}
+
+/// The data file of a saved regression.
+pub fn data_file(source: &Source) -> Option<PathBuf> {
+    match source.settings.get("data")? {
+        Value::String(text) => Some(text.into()),
+        other => serde_json::from_value::<OsString>(other.clone()).ok().map(PathBuf::from),
+    }
+}
+
+/// A path as text, or, if it is not UTF-8, as the numbers it consists of.
+fn saved(path: &Path) -> Value {
+    path.to_str().map_or_else(|| json!(path.as_os_str()), |text| json!(text))
 }
 
 fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Result<Model, String> {

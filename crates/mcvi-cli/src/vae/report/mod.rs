@@ -8,7 +8,7 @@ use super::pictures::{ImageOptions, LoadedRun, RunOptions, reconstructions, samp
 use super::results::Evaluation;
 use crate::mistake::Mistake;
 use crate::number::json_number;
-use crate::output::print;
+use crate::output::print_result;
 use crate::progress;
 use crate::report::{Page, Section, render};
 use anyhow::Result;
@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let text = format!("{}: training, samples, reconstructions, latent space and leapfrogs{missing}", file.display());
     let result = json!({"file": file.display().to_string(), "images": which.len(), "split": split.to_string(), "leapfrogs": as_json(&profile)});
-    print(&if *json { result.to_string() } else { text })
+    print_result(*json, &result, &text)
 }
 
 const TRAINING: &str = "The bound by epoch. The training bound is the mean over the steps of an epoch, each with its \

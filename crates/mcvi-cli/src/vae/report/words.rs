@@ -127,6 +127,15 @@ pub fn evaluations(found: &[(Split, Evaluation)], run: &str) -> (String, Option<
     });
     let rows = rows.collect();
     for (split, e) in found {
+        if let Some(data) = &e.data {
+            let short: String = data.checksum.chars().take(12).collect();
+            text += &format!("\n\nThe {split} images are those of {} (SHA-256 {short}…).", data.folder);
+        }
+        match e.learned_images {
+            Some(learned) if learned == e.images => text += " The model was trained on them.",
+            Some(learned) if learned > 0 => text += &format!(" The model was trained on {learned} of them."),
+            _ => {}
+        }
         if let Some(a) = &e.annealed {
             text += &format!(
                 "\n\nChecked on {} of the {split} images by annealing over {} temperatures: log p(x) {}; less what \
