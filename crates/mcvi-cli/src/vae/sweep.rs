@@ -4,7 +4,7 @@
 use super::evaluate::{Evaluate, evaluate};
 use super::queue::{Queue, RunResult};
 use super::session::{Event, Session};
-use super::settings::Config;
+use super::settings::{Config, parse_toml, read_toml};
 use super::train::{bar, show};
 use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options of `mcvi vae sweep`.
 #[derive(Args)]
@@ -69,18 +69,15 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn read(path: &Path) -> Result<Self> {
-        let wrong = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
-        let sweep: Sweep = toml::from_str(&text).map_err(|e| wrong(&e))?;
+    fn parse(text: &str) -> Result<Self, String> {
+        let sweep: Sweep = parse_toml(text)?;
         let fits =
             |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         if let Some(name) = sweep.run.keys().find(|name| !fits(name) || name.starts_with('.')) {
-            let why = format!("`{name}` cannot be the name of a folder; use letters, digits, - and _");
-            return Err(wrong(&why).into());
+            return Err(format!("`{name}` cannot be the name of a folder; use letters, digits, - and _"));
         }
         if sweep.run.is_empty() {
-            return Err(wrong(&"lists no runs; give each a table [run.NAME]").into());
+            return Err("lists no runs; give each a table [run.NAME]".to_owned());
         }
         Ok(sweep)
     }
@@ -88,7 +85,7 @@ impl Sweep {
 
 /// Train all runs.
 pub fn run(options: &Options) -> Result<()> {
-    let Sweep { all, run: mut runs } = Sweep::read(&options.file)?;
+    let Sweep { all, run: mut runs } = read_toml(&options.file, Sweep::parse)?;
     let names: Vec<String> = runs.keys().cloned().collect();
     if let Some(name) = options.only.iter().find(|name| !names.contains(name)) {
         return Err(Mistake(format!("there is no run `{name}`; there are: {}", names.join(", "))).into());
