@@ -39,7 +39,7 @@ pub struct Options {
     #[command(flatten)]
     hardware: HardwareOptions,
     /// Evaluate each trained model on the test images with this many importance samples; 0 for no evaluation.
-    #[arg(long, value_name = "SAMPLES", default_value_t = 0)]
+    #[arg(long, value_name = "SAMPLES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=mcvi::limits::DRAWS as i64))]
     evaluate: u32,
     /// Print one JSON object instead of a table.
     #[arg(long)]
