@@ -6,7 +6,7 @@ mod catalogue;
 mod files;
 mod page;
 mod result;
-mod settings;
+pub mod settings;
 mod version1;
 mod watch;
 
@@ -279,7 +279,7 @@ fn read_chain(path: &Path) -> Result<Chain> {
 }
 
 /// A chain as JSON or TOML.
-fn parse_chain(text: &str, json: bool) -> Result<Chain, String> {
+pub fn parse_chain(text: &str, json: bool) -> Result<Chain, String> {
     if json {
         return serde_json::from_str(text).map_err(|e| e.to_string());
     }

@@ -62,14 +62,15 @@ impl Options {
 /// The contents of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sweep {
+pub struct Sweep {
     #[serde(default)]
-    all: Config,
-    run: BTreeMap<String, Config>,
+    pub all: Config,
+    pub run: BTreeMap<String, Config>,
 }
 
 impl Sweep {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Read the text of a file.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let sweep: Sweep = parse_toml(text)?;
         let fits =
             |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));

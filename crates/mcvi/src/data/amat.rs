@@ -56,6 +56,11 @@ impl Lines {
                 text = rest;
                 continue;
             }
+            if self.so_far == 0 {
+                let blank = text.iter().take_while(|byte| **byte == b'\n').count();
+                (self.line, self.joined) = (self.line + blank, self.joined && blank == 0);
+                text = &text[blank..];
+            }
             // Written differently, or wrong: byte by byte to the end of the line.
             let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
             text[..end].iter().try_for_each(|byte| self.byte(*byte))?;
