@@ -1,6 +1,8 @@
 //! The command `mcvi`: arguments become settings, settings a library call, results tables, figures and files.
 
 mod fit;
+#[doc(hidden)]
+pub mod fuzz;
 mod interrupts;
 mod mistake;
 mod number;

@@ -3,6 +3,8 @@
 //! A chain is a value: it can be compared, printed, and written in a settings file or beside a fit.
 
 use crate::density::{AnyDensity, Categorical, Density, Gaussian};
+use crate::error::{Error, Result};
+use crate::limits::{self, within};
 use crate::params::Params;
 use crate::transition::{AnyTransition, Hamiltonian, Transition};
 use serde::{Deserialize, Serialize};
@@ -20,16 +22,37 @@ use std::fmt;
 /// assert_eq!(chain.to_string(), "2 Hamiltonian steps of 3 leapfrogs");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written")]
 pub struct Chain {
-    #[serde(default = "standard_initial")]
     pub(crate) initial: AnyDensity,
+    steps: Vec<Steps>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) iterates: Iterates,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) annealing: Annealing,
+}
+
+/// A chain as it is written in a file, not yet within the limits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default = "standard_initial")]
+    initial: AnyDensity,
     #[serde(default)]
     steps: Vec<Steps>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) iterates: Iterates,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) annealing: Annealing,
+    #[serde(default)]
+    iterates: Iterates,
+    #[serde(default)]
+    annealing: Annealing,
+}
+
+impl TryFrom<Written> for Chain {
+    type Error = Error;
+
+    fn try_from(Written { initial, steps, iterates, annealing }: Written) -> Result<Self> {
+        let chain = Chain { initial, steps, iterates, annealing };
+        chain.size().map(|_| chain)
+    }
 }
 
 fn standard_initial() -> AnyDensity {
@@ -185,6 +208,30 @@ impl Chain {
     /// Gradients of the target that a pass through the chain takes, including the one at its end.
     pub fn gradients(&self) -> usize {
         1 + self.steps.iter().map(|s| s.count * s.transition.gradients()).sum::<usize>()
+    }
+
+    /// An error if it is beyond the [`limits`](crate::limits). A chain read from a file is not.
+    pub fn check(&self) -> Result<()> {
+        self.size().map(drop)
+    }
+
+    /// The weights between hidden layers of its networks: fewer numbers than it has parameters. An error if it is
+    /// beyond the [`limits`](crate::limits).
+    pub(crate) fn size(&self) -> Result<usize> {
+        let (mut count, mut gradients, mut weights) = (0usize, 0usize, self.initial.size()?);
+        for Steps { count: n, sharing, transition } in &self.steps {
+            let each = transition.size()?;
+            count = count.saturating_add(*n);
+            gradients = gradients.saturating_add(n.saturating_mul(transition.gradients()));
+            let sets = if *sharing == Sharing::Nothing { *n } else { 1.min(*n) };
+            weights = weights.saturating_add(sets.saturating_mul(each));
+        }
+        within("steps of a chain", count, 0..=limits::STEPS)?;
+        within("gradients of a chain", gradients, 0..=limits::GRADIENTS)?;
+        if let Iterates::Mixture { indicator: Some(indicator), .. } = &self.iterates {
+            weights = weights.saturating_add(indicator.log_odds.size()?);
+        }
+        crate::network::weights(weights)
     }
 
     /// Whether a network is part of it.

@@ -82,6 +82,7 @@ mod hardware;
 pub mod infer;
 mod initialisation;
 mod laplace;
+pub mod limits;
 mod minimise;
 pub mod model;
 pub mod network;
@@ -110,6 +111,8 @@ pub use initialisation::Initialisation;
 pub use laplace::log_density;
 pub use mcvi_expr::{Array, DType, Device, Expr, External, grad};
 pub use params::{Group, Param, Params};
+#[doc(hidden)]
+pub use record::reseal;
 pub use scope::{Choices, Initial, Scope};
 pub use seed::derive_seed;
 pub use sequential::{Stage, grow};

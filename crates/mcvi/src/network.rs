@@ -2,7 +2,8 @@
 //! weights are named, trained and saved like every other parameter.
 
 use crate::any::{Own, any};
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::limits::{self, within};
 use crate::scope::{Initial, Scope};
 use mcvi_expr::{Array, Expr};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,12 @@ use std::sync::Arc;
 pub trait Network: Debug + Send + Sync {
     /// Evaluate it. The last layer is linear, and its initial weights are `gain` times their usual size.
     fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g>;
+
+    /// The weights between its hidden layers: fewer than it has in all. An error if it is beyond the
+    /// [`limits`](crate::limits).
+    fn size(&self) -> Result<usize> {
+        Ok(0)
+    }
 
     /// The identity of a custom network in a saved chain. The default is the name of its type; override this if its
     /// settings matter too.
@@ -64,6 +71,10 @@ impl Network for AnyNetwork {
         }
     }
 
+    fn size(&self) -> Result<usize> {
+        self.get().map_or(Ok(0), Network::size)
+    }
+
     fn into_any(self) -> AnyNetwork {
         self
     }
@@ -87,13 +98,19 @@ impl Network for Dense {
         dense(&scope.child("output"), &layer, outputs, gain)
     }
 
+    fn size(&self) -> Result<usize> {
+        within("layers", self.hidden.len(), 0..=limits::LAYERS)?;
+        self.hidden.iter().try_for_each(|width| within("hidden units", *width, 1..=limits::HIDDEN))?;
+        weights(self.hidden.windows(2).map(|w| w[0] * w[1]).sum())
+    }
+
     fn into_any(self) -> AnyNetwork {
         self.into()
     }
 }
 
 /// Size of the filters of every convolution.
-const FILTER: usize = 5;
+pub(crate) const FILTER: usize = 5;
 /// Gain of the initial weights of hidden layers in convolutional networks: softplus halves the differences between
 /// rows, and through five layers nothing would be left of them. (Two layers keep enough.)
 const DEEP: f64 = 1.7;
@@ -149,6 +166,10 @@ impl Network for ConvEncoder {
         dense(&scope.child("output"), &[("hidden", hidden)], outputs, gain)
     }
 
+    fn size(&self) -> Result<usize> {
+        conv_size(self.image, &self.maps, self.hidden)
+    }
+
     fn into_any(self) -> AnyNetwork {
         self.into()
     }
@@ -173,9 +194,29 @@ impl Network for ConvDecoder {
         image.reshape([rows, outputs])
     }
 
+    fn size(&self) -> Result<usize> {
+        conv_size(self.image, &self.maps, self.hidden)
+    }
+
     fn into_any(self) -> AnyNetwork {
         self.into()
     }
+}
+
+/// The weights of a convolutional network between its hidden layer and the feature maps.
+fn conv_size(image: [usize; 2], maps: &[usize], hidden: usize) -> Result<usize> {
+    within("image", image[0].saturating_mul(image[1]), 1..=limits::PIXELS)?;
+    within("layers", maps.len(), 0..=limits::LAYERS)?;
+    maps.iter().try_for_each(|maps| within("feature maps", *maps, 1..=limits::HIDDEN))?;
+    within("hidden units", hidden, 1..=limits::HIDDEN)?;
+    let [h, w] = halvings(image, maps.len())[maps.len()];
+    let filters: usize = maps.windows(2).map(|m| m[0] * m[1] * FILTER * FILTER).sum();
+    weights(maps.last().map_or(1, |m| *m).saturating_mul(h * w).saturating_mul(hidden).saturating_add(filters))
+}
+
+/// A number of weights, if it is within the limits.
+pub(crate) fn weights(count: usize) -> Result<usize> {
+    within("weights of a network", count, 0..=limits::WEIGHTS).map(|()| count)
 }
 
 /// A linear layer over several blocks of inputs, initialised so that its outputs have a variance of about `gain`

@@ -5,8 +5,10 @@ use crate::error::{Error, Result};
 use mcvi_expr::{Array, Data};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -186,6 +188,27 @@ fn digest<'a>(texts: &BTreeMap<String, String>, tensors: impl Iterator<Item = (&
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// What is wrong with an array of parameters that are not all finite.
+pub(crate) fn finite(name: &str, array: &Array) -> Result<(), String> {
+    let all = match array.data() {
+        Data::F32(d) => d.iter().all(|x| x.is_finite()),
+        Data::F64(d) => d.iter().all(|x| x.is_finite()),
+        Data::I32(_) => true,
+    };
+    if all { Ok(()) } else { Err(format!("is damaged: `{name}` has numbers that are not finite")) }
+}
+
+/// What is wrong with arrays that hold fewer numbers than are needed: found out before memory is taken for those.
+pub(crate) fn enough(arrays: &[(String, Array)], needed: usize) -> Result<(), String> {
+    let held: usize = arrays.iter().map(|(_, array)| array.shape().size()).sum();
+    if held >= needed { Ok(()) } else { Err(format!("is damaged: it holds {held} numbers where {needed} are needed")) }
+}
+
+/// The error of a damaged file.
+pub(crate) fn damaged(path: &Path, why: String) -> Error {
+    Error::Damaged { path: path.display().to_string(), why }
+}
+
 /// The error of a file.
 pub(crate) fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::File { path: path.display().to_string(), why: why.to_string() }
@@ -208,4 +231,45 @@ fn array(tensor: &TensorView<'_>) -> Option<Array> {
         _ => return None,
     };
     made.ok()
+}
+
+/// The bytes of a record with the checksum and the lengths that belong to its contents, as far as those can be made
+/// out: what a damaged or forged file looks like to a reader behind the checksum.
+#[doc(hidden)]
+pub fn reseal(bytes: &[u8]) -> Vec<u8> {
+    sealed(bytes).unwrap_or_else(|| bytes.to_vec())
+}
+
+fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut values = serde_json::Deserializer::from_slice(bytes.get(8..)?).into_iter::<Value>();
+    let mut header = values.next()?.ok()?;
+    let at = 8 + values.byte_offset();
+    let padding = bytes[at..].iter().take_while(|byte| **byte == b' ').count();
+    let mut data = bytes[at + padding..].to_vec();
+    let place = |value: &Value| {
+        let ends = value.get("data_offsets")?.as_array()?;
+        Some(ends.first()?.as_u64()? as usize..ends.get(1)?.as_u64()? as usize)
+    };
+    let mut views: Vec<(String, Range<usize>)> = header
+        .as_object()?
+        .iter()
+        .filter(|(name, _)| *name != "__metadata__")
+        .map(|(name, value)| Some((name.clone(), place(value)?)))
+        .collect::<Option<_>>()?;
+    views.sort_by(|a, b| a.0.cmp(&b.0));
+    let len = views.iter().map(|(_, range)| range.end).max().unwrap_or(0);
+    if len <= 2 * bytes.len() {
+        data.resize(len, 0);
+    }
+    let views = views.iter().map(|(name, range)| Some((name.as_str(), data.get(range.clone())?)));
+    let views = views.collect::<Option<Vec<_>>>()?;
+    let meta = header.get("__metadata__")?.get(HEADER)?.as_str()?;
+    let mut texts: BTreeMap<String, String> = serde_json::from_str(meta).ok()?;
+    texts.remove(DIGEST);
+    let digest = digest(&texts, views.into_iter());
+    texts.insert(DIGEST.to_owned(), digest);
+    header["__metadata__"][HEADER] = serde_json::to_string(&texts).ok()?.into();
+    let header = header.to_string();
+    let header = format!("{header:width$}", width = header.len().next_multiple_of(8));
+    Some([&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat())
 }

@@ -6,7 +6,7 @@ mod catalogue;
 mod files;
 mod page;
 mod result;
-mod settings;
+pub mod settings;
 mod version1;
 mod watch;
 
@@ -16,7 +16,7 @@ use crate::store::folder::Staging;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, infer_from};
-use mcvi::{BayesianModel, Chain};
+use mcvi::{BayesianModel, Chain, limits};
 use result::Outcome;
 use settings::Saved;
 use std::ops::ControlFlow;
@@ -47,16 +47,16 @@ pub struct Options {
     #[arg(long, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
     /// Hamiltonian steps, with --chain hamiltonian. [default: 2]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=limits::STEPS as i64))]
     steps: Option<u16>,
     /// Leapfrogs per step, with --chain hamiltonian. [default: 4]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=limits::LEAPFROGS as i64))]
     leapfrogs: Option<u16>,
     /// Covariance of the Gaussian. [default: full up to 50 dimensions]
     #[arg(long, value_enum, value_name = "KIND")]
     covariance: Option<CovarianceOption>,
     /// Starting points for the search for modes.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=limits::STARTS as i64))]
     starts: u16,
     /// Maximum number of iterations over all fits. [default: until each fit has converged or taken 40,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -69,7 +69,7 @@ pub struct Options {
     #[arg(long, value_name = "RATE", default_value_t = 0.03)]
     rate: f64,
     /// Draws to write. The verdict always uses at least 50,000. [default: 4000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: Option<u32>,
     /// Folder for all output; must not exist yet. Without it nothing is written.
     #[arg(long, value_name = "DIR")]
@@ -252,7 +252,7 @@ pub struct DrawOptions {
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// Number of draws.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: u32,
     /// Random seed of the draws. [default: derived from the fit's seed]
     #[arg(long, value_name = "N")]
@@ -270,6 +270,7 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
     let (model, approximation, fitted) = files::load(&options.run, hardware)?;
     let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, "more draws"));
     let draws = approximation.draw(options.draws as usize, seed)?;
+    result::refuse_non_finite(&draws)?;
     let columns = result::columns(model.as_ref(), &draws, hardware)?;
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)
@@ -291,8 +292,13 @@ pub fn list() -> Result<()> {
 fn read_chain(path: &Path) -> Result<Chain> {
     let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| bad(&e))?;
-    if path.extension().is_some_and(|e| e == "json") {
-        return Ok(serde_json::from_str(&text).map_err(|e| bad(&e))?);
+    Ok(parse_chain(&text, path.extension().is_some_and(|e| e == "json")).map_err(|e| bad(&e))?)
+}
+
+/// A chain as JSON or TOML.
+pub fn parse_chain(text: &str, json: bool) -> Result<Chain, String> {
+    if json {
+        return serde_json::from_str(text).map_err(|e| e.to_string());
     }
-    Ok(toml::from_str(&text).map_err(|e| bad(&e))?)
+    toml::from_str(text).map_err(|e| e.to_string())
 }

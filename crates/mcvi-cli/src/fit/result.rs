@@ -132,6 +132,20 @@ pub fn advice(advice: Advice) -> String {
     }
 }
 
+/// An error if draws are not finite: weights of the fit that are wrong, or a chain that diverges.
+pub fn refuse_non_finite(draws: &Draws) -> Result<()> {
+    let lost = draws.z.iter().filter(|z| z.iter().any(|x| !x.is_finite())).count();
+    if lost == 0 {
+        return Ok(());
+    }
+    let why = format!(
+        "{lost} of {} draws are not finite, so none is written: the chain of this fit diverges; fit again with smaller \
+         steps or fewer leapfrogs",
+        draws.z.len()
+    );
+    Err(mcvi::Error::Fit { why }.into())
+}
+
 /// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p. Those
 /// columns are called `log_weight` and `log_p`, with a trailing underscore if a parameter has that name.
 pub fn columns(model: &dyn BayesianModel, draws: &Draws, hardware: Hardware) -> Result<Vec<Column>> {

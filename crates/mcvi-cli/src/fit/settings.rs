@@ -79,15 +79,22 @@ impl Saved {
         let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
         let path = folder.join(FILE);
         let text = std::fs::read_to_string(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
-        let value: Value = serde_json::from_str(&text).map_err(|e| bad(format!("{FILE}: {e}")))?;
-        let settings = match value["format"].as_u64() {
+        Saved::parse(&text, folder)
+    }
+
+    /// Read the text of the settings. They must be within the limits, whoever wrote them.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self> {
+        let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
+        let value: Value = serde_json::from_str(text).map_err(|e| bad(format!("{FILE}: {e}")))?;
+        let settings: Settings = match value["format"].as_u64() {
             None => super::version1::settings(&value).map_err(|why| bad(format!("{FILE} {why}")))?,
             Some(found) if found > FORMAT => {
-                let path = path.display().to_string();
+                let path = folder.join(FILE).display().to_string();
                 return Err(mcvi::Error::Newer { path, found, known: FORMAT }.into());
             }
             Some(_) => serde_json::from_value(value).map_err(|e| bad(format!("{FILE}: {e}")))?,
         };
+        settings.chain.check().and_then(|()| settings.request.check()).map_err(|e| bad(format!("{FILE}: {e}")))?;
         Ok(Saved { folder: folder.to_owned(), settings })
     }
 

@@ -3,6 +3,8 @@
 mod found;
 mod rows;
 
+pub use found::Results;
+
 use crate::mistake::Mistake;
 use crate::number::{counted, fixed};
 use crate::output::{print_result, say};

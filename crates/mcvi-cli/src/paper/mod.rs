@@ -5,6 +5,8 @@ mod gaussian;
 mod mnist;
 mod stomach_cancer;
 
+pub use mnist::Results;
+
 use anyhow::Result;
 use clap::Subcommand;
 

@@ -10,6 +10,8 @@ use mcvi::vae::{Deep, EpochReport, TrainingCheckpoint};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
 
+/// More seconds than an epoch takes.
+const LONGEST: f64 = 1e9;
 const SETTINGS: &str = "settings.toml";
 const METRICS: &str = "metrics.csv";
 const TIMES: &str = "times.csv";
@@ -182,8 +184,7 @@ impl RunFolder {
             return Ok(vec![]);
         }
         let bad = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
-        let mut reader = csv::Reader::from_path(&path).map_err(|e| bad(&e))?;
-        reader.deserialize::<Line>().map(|line| Ok(line.map_err(|e| bad(&e))?.report().map_err(|e| bad(&e))?)).collect()
+        Ok(parse_epochs(&std::fs::read(&path).map_err(|e| bad(&e))?).map_err(|e| bad(&e))?)
     }
 
     /// A file of results, read as JSON. None if it does not exist.
@@ -218,7 +219,8 @@ impl RunFolder {
     /// Seconds per epoch, which is all that differs between two runs with the same settings.
     pub fn times(&self) -> Vec<f64> {
         let text = std::fs::read_to_string(self.path.join(TIMES)).unwrap_or_default();
-        text.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse().ok()).collect()
+        let seconds = |line: &str| line.split(',').nth(1)?.parse().ok().filter(|s| (0.0..=LONGEST).contains(s));
+        text.lines().skip(1).filter_map(seconds).collect()
     }
 
     pub fn keep_times(&self, seconds: &[f64]) -> Result<()> {
@@ -290,6 +292,12 @@ impl Line {
         };
         Ok(numbers)
     }
+}
+
+/// Read the bytes of a file of metrics.
+pub fn parse_epochs(bytes: &[u8]) -> Result<Vec<EpochReport>, String> {
+    let report = |line: csv::Result<Line>| line.map_err(|e| e.to_string())?.report().map_err(|e| e.to_string());
+    csv::Reader::from_reader(bytes).deserialize::<Line>().map(report).collect()
 }
 
 /// Read a JSON file written by mcvi.

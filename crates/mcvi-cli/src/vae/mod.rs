@@ -13,9 +13,12 @@ mod settings;
 mod sweep;
 mod train;
 
-pub use folder::{RunFolder, read_json};
+pub use folder::{RunFolder, parse_epochs, read_json};
+pub use queue::Queue;
+pub use report::epoch_figure;
 pub use results::{Estimate, Evaluation, Summary, beyond, duration, learned_momentum};
-pub use settings::Config;
+pub use settings::{Config, parse_toml};
+pub use sweep::Sweep;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -146,14 +146,7 @@ pub struct ResolvedConfig {
 impl Config {
     /// Read a file of options.
     pub fn read(path: &Path) -> Result<Self> {
-        let cannot = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
-        let config = toml::from_str(&text).map_err(|e| cannot(&e))?;
-        let table: toml::Table = toml::from_str(&text).map_err(|e| cannot(&e))?;
-        match table.iter().find(|(_, value)| value.as_float().is_some_and(|x| !x.is_finite())) {
-            Some((name, value)) => Err(cannot(&format!("{name} = {value} is not a finite number")).into()),
-            None => Ok(config),
-        }
+        read_toml(path, parse_toml)
     }
 
     /// As a file that [`read`](Self::read) reads.
@@ -255,6 +248,37 @@ impl ResolvedConfig {
             from: self.from.clone(),
             seed: Some(t.seed),
         }
+    }
+}
+
+/// Read a TOML file by a parser of its text; the error names the file.
+pub fn read_toml<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T> {
+    let cannot = |why: String| Mistake(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| cannot(e.to_string()))?;
+    Ok(parse(&text).map_err(cannot)?)
+}
+
+/// Options as TOML. Numbers that are not finite are refused wherever they stand: options are merged as JSON, which has
+/// no such numbers.
+pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let parsed = toml::from_str(text).map_err(|e| e.to_string())?;
+    let table: toml::Table = toml::from_str(text).map_err(|e| e.to_string())?;
+    match not_finite("", &toml::Value::Table(table)) {
+        Some(what) => Err(format!("{what} is not a finite number")),
+        None => Ok(parsed),
+    }
+}
+
+/// The first number that is not finite, with its name: `run.a.rate = nan`.
+fn not_finite(name: &str, value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::Float(x) => (!x.is_finite()).then(|| format!("{name} = {value}")),
+        toml::Value::Array(list) => list.iter().find_map(|value| not_finite(name, value)),
+        toml::Value::Table(table) => table.iter().find_map(|(key, value)| {
+            let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            not_finite(&name, value)
+        }),
+        _ => None,
     }
 }
 

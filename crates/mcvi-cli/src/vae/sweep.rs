@@ -5,7 +5,7 @@ use super::evaluate::{Evaluate, evaluate};
 use super::folder::lock;
 use super::queue::{Queue, RunResult};
 use super::session::{Event, Session};
-use super::settings::Config;
+use super::settings::{Config, parse_toml, read_toml};
 use super::train::{bar, refuse_unsaveable, show};
 use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options of `mcvi vae sweep`.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub struct Options {
     #[command(flatten)]
     hardware: HardwareOptions,
     /// Evaluate each trained model on the test images with this many importance samples; 0 for no evaluation.
-    #[arg(long, value_name = "SAMPLES", default_value_t = 0)]
+    #[arg(long, value_name = "SAMPLES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=mcvi::limits::DRAWS as i64))]
     evaluate: u32,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -63,25 +63,23 @@ impl Options {
 /// The contents of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sweep {
+pub struct Sweep {
     #[serde(default)]
-    all: Config,
-    run: BTreeMap<String, Config>,
+    pub all: Config,
+    pub run: BTreeMap<String, Config>,
 }
 
 impl Sweep {
-    fn read(path: &Path) -> Result<Self> {
-        let wrong = |e: &dyn std::fmt::Display| Mistake(format!("{}: {e}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
-        let sweep: Sweep = toml::from_str(&text).map_err(|e| wrong(&e))?;
+    /// Read the text of a file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let sweep: Sweep = parse_toml(text)?;
         let fits =
             |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         if let Some(name) = sweep.run.keys().find(|name| !fits(name) || name.starts_with('.')) {
-            let why = format!("`{name}` cannot be the name of a folder; use letters, digits, - and _");
-            return Err(wrong(&why).into());
+            return Err(format!("`{name}` cannot be the name of a folder; use letters, digits, - and _"));
         }
         if sweep.run.is_empty() {
-            return Err(wrong(&"lists no runs; give each a table [run.NAME]").into());
+            return Err("lists no runs; give each a table [run.NAME]".to_owned());
         }
         Ok(sweep)
     }
@@ -89,7 +87,7 @@ impl Sweep {
 
 /// Train all runs.
 pub fn run(options: &Options) -> Result<()> {
-    let Sweep { all, run: mut runs } = Sweep::read(&options.file)?;
+    let Sweep { all, run: mut runs } = read_toml(&options.file, Sweep::parse)?;
     let names: Vec<String> = runs.keys().cloned().collect();
     if let Some(name) = options.only.iter().find(|name| !names.contains(name)) {
         return Err(Mistake(format!("there is no run `{name}`; there are: {}", names.join(", "))).into());

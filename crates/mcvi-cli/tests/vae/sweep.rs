@@ -40,6 +40,16 @@ fn a_sweep_trains_many_goes_on_and_one_that_fails_stops_no_other() {
     failed(&sweep(&[]), 2, &["no runs"]);
     std::fs::write(&file, "[run.a]\nlatents = 2\n").unwrap();
     failed(&sweep(&[]), 2, &["s.toml", "latents"]);
+    // A number that is not finite is not taken for the default, neither here nor in a file of options.
+    for (text, name) in
+        [("[run.a]\nrate = nan\n", "run.a.rate = nan"), ("[all]\nclip = inf\n[run.a]\n", "all.clip = inf")]
+    {
+        std::fs::write(&file, text).unwrap();
+        failed(&sweep(&[]), 2, &["s.toml", name, "not a finite number"]);
+    }
+    std::fs::write(&file, "rate = nan\n").unwrap();
+    let configured = mcvi(&["vae", "train", "--config", text(&file), "--out", text(&dir.path().join("none"))]);
+    failed(&configured, 2, &["s.toml", "rate = nan", "not a finite number"]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::Approximation;
 use crate::bound::Objective;
 use crate::diagnostics::{LogMean, Mean, effective_sample_size, log_mean_exp, mean, psis, r_squared, zero_weights};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::{Choices, write};
 use crate::transition::Diagnostic;
@@ -62,9 +63,7 @@ pub struct Diagnostics {
 impl Approximation {
     /// Independent draws. The same seed gives the same draws.
     pub fn draw(&self, count: usize, seed: u64) -> Result<Draws> {
-        if count == 0 {
-            return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
-        }
+        within("draws", count, 1..=limits::DRAWS)?;
         let (rows, d) = (count.min(ROWS), self.target.dim());
         let (mut program, kinds) = self.program(rows, Choices::Sample, |_, estimate, program| {
             let mut program = program.seed(seed).output("z", estimate.z).output("bound", estimate.bound);

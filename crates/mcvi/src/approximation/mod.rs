@@ -99,6 +99,7 @@ impl Approximation {
 
     /// The same parameters in another chain. Any further parameters it needs are initialised from the target.
     pub fn with_chain(&self, chain: Chain) -> Result<Self> {
+        chain.check()?;
         let target = self.target.as_ref();
         let params = self.compile(2, Choices::Sample).params(|scope| lower_bound(target, &chain, scope).map(drop))?;
         Ok(Approximation { chain, params, ..self.clone() })

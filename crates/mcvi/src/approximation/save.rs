@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::params::{Param, Params};
-use crate::record::{Format, Record, bad};
+use crate::record::{Format, Record, bad, damaged, enough, finite};
 use crate::target::Target;
 use mcvi_expr::Array;
 use std::path::Path;
@@ -48,7 +48,23 @@ impl Approximation {
 
     /// The same, with or without a chain.
     pub fn read(path: &Path, target: Arc<dyn Target>, chain: Option<Chain>, hardware: Hardware) -> Result<Self> {
-        let record = Record::open(path, FORMAT)?;
+        Approximation::from_record(&Record::open(path, FORMAT)?, path, target, chain, hardware)
+    }
+
+    /// The same from the bytes of a file.
+    #[doc(hidden)]
+    pub fn from_bytes(bytes: &[u8], path: &Path, target: Arc<dyn Target>, chain: Option<Chain>) -> Result<Self> {
+        let record = Record::from_bytes(bytes, path, FORMAT)?;
+        Approximation::from_record(&record, path, target, chain, Hardware::with_threads(1))
+    }
+
+    fn from_record(
+        record: &Record,
+        path: &Path,
+        target: Arc<dyn Target>,
+        chain: Option<Chain>,
+        hardware: Hardware,
+    ) -> Result<Self> {
         let no = |why: String| Err(Error::File { path: path.display().to_string(), why });
         let saved: Option<Chain> = match record.version {
             1 => None,
@@ -62,7 +78,11 @@ impl Approximation {
             (None, None) => return no("is of version 0.1 and does not hold its chain; give the chain".to_owned()),
         };
         let read = |name: &str| record.array(name).map_err(|why| bad(path, why));
-        let (center, covariance) = (read(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
+        let read_finite = |name: &str| -> Result<&Array> {
+            let array = read(name)?;
+            finite(name, array).map(|()| array).map_err(|why| damaged(path, why))
+        };
+        let (center, covariance) = (read_finite(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
         let initialisation = Initialisation { center, covariance, warning: None, seed: 0 };
         if initialisation.center.len() != target.dim() {
             let (is, needs) = (initialisation.center.len(), target.dim());
@@ -71,12 +91,14 @@ impl Approximation {
         if initialisation.covariance.len() != target.dim().pow(2) {
             return no(format!("`{COVARIANCE}` is not a matrix of {} rows", target.dim()));
         }
+        enough(&record.arrays, chain.size()?).map_err(|why| damaged(path, why))?;
         // The chain determines the parameters; the file holds their values.
-        let mut made = Approximation::initialised(target, chain, initialisation, hardware)?;
+        let empty = Approximation { target, chain: chain.clone(), initialisation, params: Params::default(), hardware };
+        let mut made = empty.with_chain(chain)?;
         let frozen: Vec<&str> = record.text("frozen").map_or(vec![], |names| names.split('\n').collect());
         let mut params = Params::default();
         for (name, param) in made.params.iter() {
-            let value = read(name)?.clone();
+            let value = read_finite(name)?.clone();
             if value.shape() != param.value.shape() || value.dtype() != param.value.dtype() {
                 return no(format!("`{name}` has shape {}, the chain needs {}", value.shape(), param.value.shape()));
             }

@@ -9,7 +9,10 @@ const SIDE: usize = 28;
 const BYTES: usize = SIDE * SIDE / 8;
 
 pub(super) fn read(path: &Path, split: Split) -> Result<Images> {
-    let bits = std::fs::read(path).map_err(|e| unreadable(path, &e))?;
+    parse(std::fs::read(path).map_err(|e| unreadable(path, &e))?, path, split)
+}
+
+pub(super) fn parse(bits: Vec<u8>, path: &Path, split: Split) -> Result<Images> {
     if bits.is_empty() || !bits.len().is_multiple_of(BYTES) {
         let (found, expected) =
             (format!("{} bytes", bits.len()), format!("a multiple of {BYTES}, the bytes of an image"));

@@ -2,6 +2,7 @@
 
 use super::wrong;
 use crate::error::{Error, Result};
+use crate::limits;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -10,23 +11,38 @@ use std::path::{Path, PathBuf};
 /// An open file, decompressed on the fly if its first bytes say that it is gzipped.
 pub(super) struct Source {
     pub(super) path: PathBuf,
+    /// Bytes of the file, compressed if it is.
+    pub(super) len: u64,
     zipped: bool,
     stream: Box<dyn Read>,
+    /// Bytes that may still be unpacked.
+    left: usize,
 }
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let failed = |e| unreadable(path, &e);
-        let mut file = BufReader::with_capacity(1 << 17, File::open(path).map_err(failed)?);
-        let zipped = file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-        let stream: Box<dyn Read> = if zipped { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        Ok(Source { path: path.to_owned(), zipped, stream })
+        let file = File::open(path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        Source::new(path, BufReader::with_capacity(1 << 17, file), len)
     }
 
-    /// Up to `most` bytes; fewer only at the end of the file. Memory grows with the file, not with `most`.
+    /// The same from any reader of so many bytes.
+    pub(super) fn new(path: &Path, mut file: impl BufRead + 'static, len: u64) -> Result<Self> {
+        let zipped = file.fill_buf().map_err(|e| unreadable(path, &e))?.starts_with(&[0x1f, 0x8b]);
+        let stream: Box<dyn Read> = if zipped { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        Ok(Source { path: path.to_owned(), len, zipped, stream, left: limits::UNPACKED })
+    }
+
+    /// Up to `most` bytes; fewer only at the end of the file. Memory grows with the file, not with `most`, and not
+    /// beyond the limit if the file is compressed.
     pub(super) fn read(&mut self, most: usize) -> Result<Vec<u8>> {
+        if self.zipped && most > self.left {
+            return Err(too_much(&self.path));
+        }
         let mut bytes = vec![];
         self.stream.by_ref().take(most as u64).read_to_end(&mut bytes).map_err(|e| self.failed(&e))?;
+        self.left = self.left.saturating_sub(bytes.len());
         Ok(bytes)
     }
 
@@ -35,7 +51,12 @@ impl Source {
         loop {
             match self.stream.read(buffer) {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                done => return done.map_err(|e| self.failed(&e)),
+                Ok(n) if self.zipped && n > self.left => return Err(too_much(&self.path)),
+                done => {
+                    let n = done.map_err(|e| self.failed(&e))?;
+                    self.left = self.left.saturating_sub(n);
+                    return Ok(n);
+                }
             }
         }
     }
@@ -48,6 +69,12 @@ impl Source {
             _ => unreadable(&self.path, e),
         }
     }
+}
+
+/// The error of compressed files that would fill the memory.
+pub(super) fn too_much(path: &Path) -> Error {
+    let expected = format!("at most {} MiB", limits::UNPACKED >> 20);
+    wrong(path, "more images than that once unpacked", expected, "write them as .npy arrays, which may have any size")
 }
 
 pub(super) fn unreadable(path: &Path, e: &io::Error) -> Error {

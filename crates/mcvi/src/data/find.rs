@@ -1,6 +1,6 @@
 //! The format of a folder, recognised by its file names, and the location of each split.
 
-use super::file::unreadable;
+use super::file::{Source, unreadable};
 use super::known::WHERE;
 use super::{Binarization, Images, Split, amat, bits, idx, npy, pictures, wrong};
 use crate::error::{Error, Result};
@@ -61,12 +61,26 @@ impl Format {
         }
     }
 
+    /// Read the bytes of one file, or of one picture.
+    #[doc(hidden)]
+    pub fn parse(self, bytes: Vec<u8>, split: Split) -> Result<Images> {
+        let (path, len) = (Path::new("bytes"), bytes.len() as u64);
+        let source = |bytes| Source::new(path, std::io::Cursor::new(bytes), len);
+        match self {
+            Format::Bits => bits::parse(bytes, path, split),
+            Format::Amat => amat::read(source(bytes)?, split),
+            Format::Idx => idx::read(source(bytes)?),
+            Format::Npy => npy::read(source(bytes)?),
+            Format::Pictures => pictures::parse(&bytes, path),
+        }
+    }
+
     fn read(self, path: &Path, split: Split) -> Result<Images> {
         match self {
             Format::Bits => bits::read(path, split),
-            Format::Amat => amat::read(path, split),
-            Format::Idx => idx::read(path),
-            Format::Npy => npy::read(path),
+            Format::Amat => amat::read(Source::open(path)?, split),
+            Format::Idx => idx::read(Source::open(path)?),
+            Format::Npy => npy::read(Source::open(path)?),
             Format::Pictures => pictures::read(path),
         }
     }

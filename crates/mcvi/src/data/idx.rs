@@ -1,12 +1,13 @@
 //! IDX files, as MNIST was published: a magic number, three sizes, and a byte for each pixel.
 
 use super::file::Source;
-use super::{Images, wrong};
+use super::{Images, image_size, wrong};
 use crate::error::Result;
 use std::path::Path;
 
-pub(super) fn read(path: &Path) -> Result<Images> {
-    let mut source = Source::open(path)?;
+pub(super) fn read(mut source: Source) -> Result<Images> {
+    let path = source.path.clone();
+    let path: &Path = &path;
     let head = source.read(16)?;
     let bad = |found: String, expected: String| {
         wrong(path, found, expected, "the file is damaged, incomplete or another one; get it again")
@@ -24,6 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
     let Some(size) = size else {
         return Err(bad(format!("{count} images of {height}×{width}"), "at least one image with pixels".to_owned()));
     };
+    image_size(path, height, width)?;
     let expected = || format!("{size} bytes of pixels for {count} images of {height}×{width}");
     let grey = source.read(size)?;
     if grey.len() < size {

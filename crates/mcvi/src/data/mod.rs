@@ -22,6 +22,9 @@
 //! | NumPy | `train.npy`, `valid.npy`, `test.npy`, or the path of one `.npy` file | as named; one file by sixths |
 //! | pictures | `.png` and `.pgm` in the folders `train`, `valid`, `test`, or in the folder itself | as named; one folder by sixths |
 //!
+//! An image has at most 2²⁰ pixels. Compressed files and pictures unpack to at most 1 GiB; `.npy` arrays and other
+//! uncompressed files may have any size that fits into memory.
+//!
 //! Sixths: test is the last sixth, valid the one before it, train the rest. Nothing is shuffled, so a split is the same
 //! for everyone. Images sorted by class have to be shuffled when they are written.
 
@@ -41,6 +44,7 @@ pub use images::Images;
 pub use order::order;
 
 use crate::error::{Error, Result};
+use crate::limits;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -106,6 +110,15 @@ impl FromStr for Binarization {
             _ => Err(Error::Setting { what: "binarization", why: format!("`{s}` is neither fixed nor fresh") }),
         }
     }
+}
+
+/// An error if images have more pixels than a model can have.
+fn image_size(path: &Path, height: usize, width: usize) -> Result<()> {
+    if height.saturating_mul(width) <= limits::PIXELS {
+        return Ok(());
+    }
+    let expected = format!("at most {} pixels an image", limits::PIXELS);
+    Err(wrong(path, format!("images of {height}×{width} pixels"), expected, "scale the images down"))
 }
 
 /// The error of a file with unexpected contents.

@@ -3,17 +3,17 @@
 //! The header is parsed here: it is one line of text with three fields, and crates for it bring a parser of Python
 //! literals or an array library of their own.
 
-use super::file::{Source, unreadable};
-use super::{Images, wrong};
+use super::file::Source;
+use super::{Images, image_size, wrong};
 use crate::error::{Error, Result};
 use std::path::Path;
 
 /// Longer headers belong to arrays of records.
 const LONGEST: usize = 1 << 16;
 
-pub(super) fn read(path: &Path) -> Result<Images> {
-    let len = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?.len();
-    let mut source = Source::open(path)?;
+pub(super) fn read(mut source: Source) -> Result<Images> {
+    let (path, len) = (source.path.clone(), source.len);
+    let path: &Path = &path;
     let header = Header::read(&mut source)?;
     let (count, height, width) = header.shape;
     // Checked before allocating: a damaged header may claim any size.
@@ -25,6 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Images> {
         let remedy = "the file is damaged or incomplete; write it again with numpy.save";
         return Err(wrong(path, format!("{rest} bytes after the header"), expected, remedy));
     }
+    image_size(path, height, width)?;
     let mut scale = Scale { grey: Vec::with_capacity(count * pixels), unit: true, whole: true };
     for image in 0..count {
         let bytes = source.read(pixels * header.kind.bytes())?;

@@ -2,19 +2,27 @@
 //!
 //! Only grey ones: how to convert colours is the user's choice, so pictures with colours are refused.
 
-use super::file::unreadable;
-use super::{Images, wrong};
-use crate::error::Result;
+use super::file::{too_much, unreadable};
+use super::{Images, image_size, wrong};
+use crate::error::{Error, Result};
+use crate::limits;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of pixels in a picture: a damaged header may claim any size.
-const MOST: usize = 1 << 26;
 /// Picture formats that are not read, but must not be silently ignored either.
 const OTHERS: [&str; 8] = ["jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp", "pbm"];
 
-/// A picture: rows, columns, a byte per pixel. Or what was found, what was expected, and what to do.
-type Picture = Result<(usize, usize, Vec<u8>), (String, &'static str, &'static str)>;
+/// Memory for what a PNG holds besides its pixels, such as colour profiles.
+const EXTRAS: usize = 1 << 24;
+
+/// A picture: rows, columns, a byte per pixel.
+type Picture = Result<(usize, usize, Vec<u8>), Bad>;
+
+/// What is wrong with a picture: what was found, what was expected, and what to do; or its size.
+enum Bad {
+    Picture(String, &'static str, &'static str),
+    Size(Error),
+}
 
 pub(super) fn is_picture(name: &Path) -> bool {
     extension(name).is_some_and(|e| e == "png" || e == "pgm")
@@ -37,13 +45,19 @@ pub(super) fn read(folder: &Path) -> Result<Images> {
     // Files that macOS leaves beside pictures on other systems start with a dot.
     let hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     paths.retain(|path| is_picture(path) && !hidden(path));
+    let count = paths.len();
     let mut first: Option<(usize, usize, PathBuf)> = None;
     let mut grey = vec![];
     for path in paths {
         let bytes = std::fs::read(&path).map_err(|e| unreadable(&path, &e))?;
-        let picture = if bytes.starts_with(b"P") { pgm(&bytes) } else { png(&bytes) };
-        let (height, width, pixels) =
-            picture.map_err(|(found, expected, remedy)| wrong(&path, found, expected, remedy))?;
+        // All have the size of the first: whether they fit into memory is known from its header.
+        let (height, width, pixels) = picture(&bytes, &path, |size| {
+            if first.is_none() && size.saturating_mul(count) > limits::UNPACKED {
+                Err(too_much(folder))
+            } else {
+                Ok(())
+            }
+        })?;
         let (h, w, name) = first.get_or_insert_with(|| (height, width, path.clone()));
         if (height, width) != (*h, *w) {
             let expected = format!("{h}×{w} as in {}", name.display());
@@ -58,23 +72,39 @@ pub(super) fn read(folder: &Path) -> Result<Images> {
     Images::new(height, width, grey)
 }
 
+/// One picture as a set.
+pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Images> {
+    let (height, width, grey) = picture(bytes, path, |_| Ok(()))?;
+    Images::new(height, width, grey)
+}
+
+/// Rows, columns and a byte per pixel. The number of pixels is checked once the header is read.
+fn picture(bytes: &[u8], path: &Path, check: impl Fn(usize) -> Result<()>) -> Result<(usize, usize, Vec<u8>)> {
+    let check = |height: usize, width: usize| image_size(path, height, width).and_then(|()| check(height * width));
+    let picture = if bytes.starts_with(b"P") { pgm(bytes, check) } else { png(bytes, check) };
+    picture.map_err(|error| match error {
+        Bad::Picture(found, expected, remedy) => wrong(path, found, expected, remedy),
+        Bad::Size(error) => error,
+    })
+}
+
 const DAMAGED: &str = "the file is damaged or incomplete; make it again";
 
-fn png(bytes: &[u8]) -> Picture {
-    let damaged = |e: png::DecodingError| (format!("no readable PNG ({e})"), "a grey PNG", DAMAGED);
-    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+fn png(bytes: &[u8], check: impl Fn(usize, usize) -> Result<()>) -> Picture {
+    let damaged = |e: png::DecodingError| Bad::Picture(format!("no readable PNG ({e})"), "a grey PNG", DAMAGED);
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: EXTRAS });
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (height, width) = (reader.info().height as usize, reader.info().width as usize);
-    let large = (format!("{height}×{width} pixels"), "a picture of at most 67 million", DAMAGED);
-    let size = reader.output_buffer_size().filter(|_| height.saturating_mul(width) <= MOST).ok_or(large)?;
-    let mut samples = vec![0; size];
+    check(height, width).map_err(Bad::Size)?;
+    // A pixel has at most four samples.
+    let mut samples = vec![0; reader.output_buffer_size().unwrap_or(4 * height * width)];
     let frame = reader.next_frame(&mut samples).map_err(damaged)?;
     reader.finish().map_err(damaged)?;
     samples.truncate(frame.buffer_size());
     let colour = || {
         let remedy = "convert the pictures to grey first, in the way that suits them";
-        Err(("colours or transparency".to_owned(), "a grey picture", remedy))
+        Err(Bad::Picture("colours or transparency".to_owned(), "a grey picture", remedy))
     };
     // Grey pictures are often saved with three equal channels.
     let grey = match frame.color_type {
@@ -94,8 +124,8 @@ fn png(bytes: &[u8]) -> Picture {
 }
 
 /// PGM, as text (P2) or bytes (P5).
-fn pgm(bytes: &[u8]) -> Picture {
-    let bad = |found: &str| Err((found.to_owned(), "a PGM picture (P2 or P5)", DAMAGED));
+fn pgm(bytes: &[u8], check: impl Fn(usize, usize) -> Result<()>) -> Picture {
+    let bad = |found: &str| Err(Bad::Picture(found.to_owned(), "a PGM picture (P2 or P5)", DAMAGED));
     let text = match bytes.get(..2) {
         Some(b"P2") => true,
         Some(b"P5") => false,
@@ -105,16 +135,19 @@ fn pgm(bytes: &[u8]) -> Picture {
     let (Some(width), Some(height), Some(white)) = (number(&mut rest), number(&mut rest), number(&mut rest)) else {
         return bad("a header without width, height and largest value");
     };
-    let pixels = width.saturating_mul(height);
-    if pixels == 0 || pixels > MOST || !(1..=65535).contains(&white) {
+    check(height, width).map_err(Bad::Size)?;
+    let pixels = width * height;
+    if pixels == 0 || !(1..=65535).contains(&white) {
         return bad(&format!("{width}×{height} pixels up to {white}"));
     }
     let mut values = vec![];
     if text {
-        while let Some(value) = number(&mut rest) {
+        while values.len() <= pixels
+            && let Some(value) = number(&mut rest)
+        {
             values.push(value);
         }
-        if !rest.trim_ascii().is_empty() {
+        if values.len() <= pixels && !rest.trim_ascii().is_empty() {
             return bad("something other than numbers among the pixels");
         }
     } else {

@@ -208,6 +208,10 @@ impl Density for Gaussian {
         matches!(self.mean, Predictor::Network { .. })
     }
 
+    fn size(&self) -> Result<usize> {
+        self.mean.size()
+    }
+
     fn into_any(self) -> AnyDensity {
         self.into()
     }

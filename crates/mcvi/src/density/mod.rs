@@ -40,6 +40,11 @@ pub trait Density: Debug + Send + Sync {
         false
     }
 
+    /// The weights between hidden layers of its networks. An error if it is beyond the [`limits`](crate::limits).
+    fn size(&self) -> Result<usize> {
+        Ok(0)
+    }
+
     /// The identity of a custom density in a saved chain. The default is the name of its type; override this if its
     /// settings matter too.
     fn identity(&self) -> Value {
@@ -71,6 +76,10 @@ impl Density for AnyDensity {
 
     fn has_network(&self) -> bool {
         self.get().is_ok_and(Density::has_network)
+    }
+
+    fn size(&self) -> Result<usize> {
+        self.get().map_or(Ok(0), Density::size)
     }
 
     fn into_any(self) -> AnyDensity {

@@ -95,6 +95,14 @@ impl Predictor {
         }
     }
 
+    /// The weights between hidden layers of its network. An error if it is beyond the limits.
+    pub(crate) fn size(&self) -> Result<usize> {
+        match self {
+            Predictor::Network { network, .. } => network.size(),
+            Predictor::Constant | Predictor::Linear(_) => Ok(0),
+        }
+    }
+
     /// The centred features of a linear predictor, for regression.
     pub(crate) fn regressors<'g>(
         &self,

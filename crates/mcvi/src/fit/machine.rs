@@ -18,7 +18,7 @@ use crate::seed::derive_seed;
 use std::time::Instant;
 
 /// Iterations between trace points.
-const CHUNK: usize = 50;
+pub(super) const CHUNK: usize = 50;
 /// Split R̂ below which iterates count as stationary.
 const STATIONARY: f64 = 1.2;
 /// The factor by which the learning rate is lowered.
@@ -248,7 +248,12 @@ impl Fit {
         self.loop_state.stage = if worth && !settled {
             same
         } else {
-            Stage { rate: stage.rate * LOWER, lowered: stage.lowered + 1, patience: stage.patience * 6, ..same }
+            Stage {
+                rate: stage.rate * LOWER,
+                lowered: stage.lowered + 1,
+                patience: stage.patience.saturating_mul(6),
+                ..same
+            }
         };
         Ok(())
     }

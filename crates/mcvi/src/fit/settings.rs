@@ -2,6 +2,7 @@
 
 use super::{Objective, Optimiser};
 use crate::error::{Error, Result};
+use crate::limits::{self, positive, within};
 use serde::{Deserialize, Serialize};
 
 /// Learning rate schedules.
@@ -86,11 +87,7 @@ impl Settings {
         Settings { iterations, seconds: None, ..self.clone() }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
-        let positive = |what: &'static str, x: f64| match x > 0.0 && x.is_finite() {
-            true => Ok(()),
-            false => Err(Error::Setting { what, why: format!("{x} is not a positive number") }),
-        };
+    pub(crate) fn check(&self) -> Result<()> {
         positive("learning rate", self.rate)?;
         positive("rate of the transitions", self.transition_rate)?;
         positive("clipping", self.clip)?;
@@ -100,10 +97,9 @@ impl Settings {
             return Err(Error::Setting { what: "weight decay", why });
         }
         self.seconds.map_or(Ok(()), |s| positive("seconds", s))?;
-        for (what, n) in [("draws", self.draws), ("iterations", self.iterations)] {
-            if n == 0 {
-                return Err(Error::Setting { what, why: "at least one is needed".to_owned() });
-            }
+        within("draws per gradient", self.draws, 1..=limits::GRADIENT_DRAWS)?;
+        if self.iterations == 0 {
+            return Err(Error::Setting { what: "iterations", why: "at least one is needed".to_owned() });
         }
         let (names, decays): (&str, &[f64]) = match &self.optimiser {
             Optimiser::Adam { beta1, beta2 } => ("the decays of Adam", &[*beta1, *beta2]),

@@ -1,13 +1,17 @@
 //! Everything that the next step of a fit depends on, as data that can be saved.
 
+use super::machine::CHUNK;
 use super::{IterationStats, Settings, TracePoint};
 use crate::error::Result;
-use crate::record::{Format, Record, bad};
+use crate::record::{Format, Record, bad, finite};
 use mcvi_expr::Array;
 use std::path::Path;
 
 /// Version 1 did not hold the settings as data.
 const FORMAT: Format = Format { name: "mcvi fit", version: 2, what: "the state of a fit" };
+
+/// More than any count of a fit.
+const MOST: usize = 1 << 56;
 
 /// The initial number of trace points after which a stage ends although its iterates still move.
 const PATIENCE: usize = 5;
@@ -146,11 +150,17 @@ impl FitState {
             rate: l[4],
             seconds: l[5],
         };
-        let trace = record.list("trace").as_chunks().0.iter().map(point).collect();
-        let number = |name: &str| record.read::<usize>(name);
+        let trace: Vec<TracePoint> = record.list("trace").as_chunks().0.iter().map(point).collect();
+        let number = |name: &str| {
+            let n = record.read::<usize>(name)?;
+            if n <= MOST { Ok(n) } else { Err(format!("is damaged: `{n}` cannot be its `{name}`")) }
+        };
         let (points, iterates) = (number("stage.looks")?, record.list("stage.iterates"));
-        // There may be trace points without any packed parameter.
+        // There may be trace points without any packed parameter, but not many iterates without a trace point.
         let width = iterates.len() / points.max(1);
+        if points > trace.len() + 1 || points * width != iterates.len() {
+            return Err(format!("is damaged: {} numbers cannot be {points} `stage.iterates`", iterates.len()));
+        }
         let stage = Stage {
             rate: record.read("stage.rate")?,
             lowered: number("stage.lowered")?,
@@ -164,6 +174,10 @@ impl FitState {
             skipped: number("seen.skipped")?,
             first_skipped: None,
         };
+        let (rate, seconds): (f64, f64) = (stage.rate, record.read("seconds")?);
+        if seen.bounds.len() >= CHUNK || !(rate > 0.0 && rate.is_finite()) || !(seconds >= 0.0 && seconds.is_finite()) {
+            return Err("is damaged: its counters contradict each other".to_owned());
+        }
         let loop_state = LoopState {
             converged: record.read("converged")?,
             iterations: number("iterations")?,
@@ -171,7 +185,7 @@ impl FitState {
             diverged: number("diverged")?,
             skipped: number("skipped")?,
             rescues: number("rescues")?,
-            seconds: record.read("seconds")?,
+            seconds,
             trace,
             seen,
             stage,
@@ -180,8 +194,9 @@ impl FitState {
             1 => (None, None),
             _ => (record.json("settings")?, record.json("device")?),
         };
-        let scales = record.part("scale");
-        let best = record.part("best").arrays.into_iter().map(|(name, value)| {
+        let (scales, best) = (record.part("scale"), record.part("best").arrays);
+        best.iter().try_for_each(|(name, array)| finite(name, array))?;
+        let best = best.into_iter().map(|(name, value)| {
             let scale = scales.list(&name);
             (name, value, scale)
         });

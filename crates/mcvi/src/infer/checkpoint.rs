@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::fit::FitState;
 use crate::initialisation::Initialisation;
 use crate::laplace::log_density;
-use crate::record::{Format, Record, bad};
+use crate::record::{Format, Record, bad, finite};
 use crate::target::Target;
 use mcvi_expr::Array;
 use std::cmp::Ordering;
@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Version 1 held the chains as four numbers, and the settings of the fits as text.
 const FORMAT: Format = Format { name: "mcvi inference", version: 2, what: "the state of a fit" };
+/// More chains than any ladder has.
+const MOST_RUNGS: usize = 64;
 /// Relative tolerance between two computations of the same number: processors round differently.
 const ROUNDING: f64 = 1e-9;
 
@@ -114,12 +116,19 @@ impl Checkpoint {
     /// Read it back.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let record = Record::open(path, FORMAT)?;
-        Checkpoint::from_record(&record).map_err(|why| bad(path, why))
+        Checkpoint::from_record(&Record::open(path, FORMAT)?).map_err(|why| bad(path, why))
+    }
+
+    /// The same from the bytes of a file.
+    #[doc(hidden)]
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        Checkpoint::from_record(&Record::from_bytes(bytes, path, FORMAT)?).map_err(|why| bad(path, why))
     }
 
     fn from_record(record: &Record) -> Result<Self, String> {
-        let (center, covariance) = (record.array("center")?.to_f64(), record.array("covariance")?.to_f64());
+        let (center, covariance) = (record.array("center")?, record.array("covariance")?.to_f64());
+        finite("center", center)?;
+        let center = center.to_f64();
         let rung = |i: usize| -> Result<Rung, String> {
             let part = record.part(&i.to_string());
             let chain = match record.version {
@@ -132,8 +141,10 @@ impl Checkpoint {
                 ),
                 _ => part.json("chain")?,
             };
+            chain.check().map_err(|e| e.to_string())?;
             if part.text("failed").is_some() {
-                return Ok(Rung { chain, iterations: part.read("failed")?, state: None });
+                let iterations = part.read::<u32>("failed")? as usize;
+                return Ok(Rung { chain, iterations, state: None });
             }
             let state = FitState::from_record(&part)?;
             Ok(Rung { chain, iterations: state.iterations(), state: Some(state) })
@@ -141,7 +152,11 @@ impl Checkpoint {
         if covariance.len() != center.len().pow(2) {
             return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
         }
-        let rungs = (0..record.read("rungs")?).map(rung).collect::<Result<_, String>>()?;
+        let rungs: usize = record.read("rungs")?;
+        if rungs > MOST_RUNGS {
+            return Err(format!("is damaged: it cannot hold {rungs} chains"));
+        }
+        let rungs = (0..rungs).map(rung).collect::<Result<_, String>>()?;
         let log_density = match record.version {
             1 => record.read("log_density")?,
             _ => record.array("log_density")?.to_f64()[0],

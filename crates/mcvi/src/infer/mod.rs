@@ -28,6 +28,7 @@ use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Settings, TracePoint};
 use crate::hardware::Hardware;
+use crate::limits::{self, within};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
@@ -93,16 +94,23 @@ impl Default for Request {
 }
 
 impl Request {
-    fn check(&self) -> Result<()> {
-        let no = |what: &'static str, why: &str| Err(Error::Setting { what, why: why.to_owned() });
-        if self.starts == 0 {
-            return no("starts", "at least one is needed");
+    /// Returns the first invalid setting as an error. It is called before anything is fitted; call it yourself where
+    /// a request from a file is to be refused earlier.
+    pub fn check(&self) -> Result<()> {
+        within("starts", self.starts, 1..=limits::STARTS)?;
+        within("draws", self.draws, 1..=limits::DRAWS)?;
+        match &self.chain {
+            ChainChoice::Hamiltonian { steps, leapfrogs } if *steps == 0 || *leapfrogs == 0 => {
+                let why = "needs at least one step and one leapfrog; for none, choose no chain".to_owned();
+                return Err(Error::Setting { what: "chain", why });
+            }
+            ChainChoice::Hamiltonian { steps, leapfrogs } => {
+                hamiltonian_chain(1, false, *steps, *leapfrogs, 0).check()?;
+            }
+            ChainChoice::Given(chain) => chain.check()?,
+            ChainChoice::Auto | ChainChoice::None => {}
         }
-        if let ChainChoice::Hamiltonian { steps, leapfrogs } = self.chain
-            && (steps == 0 || leapfrogs == 0)
-        {
-            return no("chain", "needs at least one step and one leapfrog; for none, choose no chain");
-        }
+        self.settings.check()?;
         self.budget.check()
     }
 }

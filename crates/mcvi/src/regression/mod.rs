@@ -63,7 +63,16 @@ pub const KIND: &str = "regression";
 /// Predictors are standardised internally, and so is the target of a linear regression; priors are on that scale.
 /// Coefficients on the original scale are generated quantities: `intercept`, `beta_<column>`, and `sigma`.
 pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel> {
-    let table = Table::read(data)?;
+    build(family, Table::read(data)?, data, target)
+}
+
+/// The same from the bytes of a file.
+#[doc(hidden)]
+pub fn parse(family: Family, bytes: &[u8], target: &str) -> Result<DescribedModel> {
+    build(family, Table::parse(bytes, "bytes".to_owned())?, Path::new("bytes"), target)
+}
+
+fn build(family: Family, table: Table, data: &Path, target: &str) -> Result<DescribedModel> {
     let target = table.find(target)?;
     if table.columns.len() == 1 {
         return Err(table.mistake(format!("`{}` is the only column; add columns to predict it from", table.columns[0])));

@@ -2,9 +2,10 @@
 
 use super::{mistake, nearest};
 use crate::error::Error;
+use crate::limits;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Maximum number of items listed in a message.
@@ -18,7 +19,10 @@ const SPACES: &str = "quotes (\") must follow the comma at once; remove the spac
 pub(super) struct Table {
     file: String,
     pub columns: Vec<String>,
-    rows: Vec<StringRecord>,
+    /// All cells, row by row, one after the other, and where each ends: rows of their own would take many times the
+    /// memory of the file.
+    text: String,
+    ends: Vec<usize>,
     /// The line where each row starts, counted from 1.
     lines: Vec<usize>,
 }
@@ -31,14 +35,23 @@ impl Table {
         if path.is_dir() {
             return bad(": is a folder; give a CSV file".to_owned());
         }
-        let bytes = match std::fs::read(path) {
+        let bytes = match read(path) {
+            Ok(bytes) if bytes.len() > limits::UNPACKED && !path.is_file() => {
+                return bad(": does not end; give a CSV file".to_owned());
+            }
             Ok(bytes) => bytes,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 return bad(": there is no such file; check the path".to_owned());
             }
             Err(e) => return bad(format!(": cannot be read ({e}); check the path and its permissions")),
         };
-        let text = match std::str::from_utf8(&bytes) {
+        Table::parse(&bytes, file)
+    }
+
+    /// Read the bytes of a file.
+    pub fn parse(bytes: &[u8], file: String) -> Result<Self, Error> {
+        let bad = |what: String| Err(mistake(format!("{file}{what}")));
+        let text = match std::str::from_utf8(bytes) {
             // Spreadsheets start UTF-8 with a byte order mark.
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(e) => {
@@ -48,10 +61,10 @@ impl Table {
         };
         let mut reader =
             ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(text.as_bytes());
-        let mut table = Table { file: file.clone(), columns: vec![], rows: vec![], lines: vec![] };
-        let (mut at, mut line) = (0, 1);
-        for record in reader.records() {
-            let record = record.map_err(|e| table.mistake(format!("cannot be read ({e}); is it a CSV file?")))?;
+        let mut table = Table { file: file.clone(), columns: vec![], text: String::new(), ends: vec![], lines: vec![] };
+        let (mut at, mut line, mut record) = (0, 1, StringRecord::new());
+        let unreadable = |e| mistake(format!("{file}: cannot be read ({e}); is it a CSV file?"));
+        while reader.read_record(&mut record).map_err(unreadable)? {
             // The reader counts lines where the previous row ended, including blank lines.
             let mut begin = record.position().map_or(at, |p| p.byte() as usize).clamp(at, text.len());
             begin += text.as_bytes()[begin..].iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
@@ -61,7 +74,10 @@ impl Table {
                 table.columns = header(&table.file, line, &record)?;
             } else if record.len() == table.columns.len() {
                 table.lines.push(line);
-                table.rows.push(record);
+                for cell in &record {
+                    table.text += cell;
+                    table.ends.push(table.text.len());
+                }
             } else if record.iter().any(|cell| !cell.is_empty()) || record.len() > 1 {
                 return bad(ragged(line, &record, table.columns.len()));
             }
@@ -76,7 +92,13 @@ impl Table {
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.lines.len()
+    }
+
+    /// The cell with this number, counted row by row.
+    fn cell(&self, number: usize) -> &str {
+        let from = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[from..self.ends[number]]
     }
 
     /// The line where a row starts.
@@ -86,7 +108,7 @@ impl Table {
 
     /// The cells of a column.
     pub fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
-        self.rows.iter().map(move |row| row.get(column).unwrap_or_default())
+        (0..self.len()).map(move |row| self.cell(row * self.columns.len() + column))
     }
 
     /// An error in the file.
@@ -96,7 +118,7 @@ impl Table {
 
     /// An error in a cell.
     pub fn at(&self, row: usize, column: usize, what: &str) -> Error {
-        let cell = shown(self.rows[row].get(column).unwrap_or_default());
+        let cell = shown(self.cell(row * self.columns.len() + column));
         let (line, name) = (self.line(row), &self.columns[column]);
         mistake(format!("{}, line {line}, column `{name}`: `{cell}` {what}", self.file))
     }
@@ -125,11 +147,10 @@ impl Table {
 
     /// An error that lists the missing values.
     pub fn refuse_missing(&self) -> Result<(), Error> {
-        let mut missing = vec![];
-        for (row, record) in self.rows.iter().enumerate() {
-            let gaps = record.iter().enumerate().filter(|(_, cell)| is_missing(cell));
-            missing.extend(gaps.map(|(column, _)| (self.line(row), &self.columns[column])));
-        }
+        let width = self.columns.len();
+        let gaps = (0..self.ends.len()).filter(|number| is_missing(self.cell(*number)));
+        let missing: Vec<(usize, &String)> =
+            gaps.map(|number| (self.line(number / width), &self.columns[number % width])).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -143,6 +164,14 @@ impl Table {
         let what = format!("missing value{s} ({}{more}); remove those rows or fill {them} in", listed.join("; "));
         Err(self.mistake(what))
     }
+}
+
+/// The bytes of a file. Memory grows with its size; a device, which has none, is read up to a limit.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = std::fs::File::open(path)?;
+    let (most, mut bytes) = (file.metadata()?.len().max(limits::UNPACKED as u64 + 1), vec![]);
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The names of columns, if they are distinct.

@@ -47,6 +47,10 @@ impl Transition for Gibbs {
         self.inverse.has_network()
     }
 
+    fn size(&self) -> Result<usize> {
+        self.inverse.size()
+    }
+
     fn into_any(self) -> AnyTransition {
         self.into()
     }

@@ -3,6 +3,7 @@
 use super::{AnyTransition, ChainState, Diagnostic, Inverse, Moved, StepScope, Transition, counted};
 use crate::density::{AnyDensity, Density, Gaussian, Given, Predictor};
 use crate::error::Result;
+use crate::limits::{self, positive, within};
 use crate::network::AnyNetwork;
 use crate::params::Params;
 use crate::scope::{Initial, Scope};
@@ -156,6 +157,12 @@ impl Transition for Hamiltonian {
 
     fn has_network(&self) -> bool {
         self.momentum.has_network() || self.inverse.has_network()
+    }
+
+    fn size(&self) -> Result<usize> {
+        within("leapfrogs", self.leapfrogs, 0..=limits::LEAPFROGS)?;
+        self.initial_step_size.map_or(Ok(()), |size| positive("step size", size))?;
+        Ok(self.momentum.size()? + self.inverse.size()?)
     }
 
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {

@@ -46,6 +46,10 @@ impl Transition for Langevin {
         self.inverse.has_network()
     }
 
+    fn size(&self) -> Result<usize> {
+        self.inverse.size()
+    }
+
     fn into_any(self) -> AnyTransition {
         self.into()
     }

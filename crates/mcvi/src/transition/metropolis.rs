@@ -272,6 +272,23 @@ impl Transition for MetropolisHastings {
         }
     }
 
+    fn size(&self) -> Result<usize> {
+        let around = match &self.around {
+            Around::Proposal(proposal) => proposal.size()?,
+            Around::Hamiltonian(hmc) => hmc.size()?,
+        };
+        let inverse = match &self.inverse {
+            AcceptInverse::AcceptFirst { accept, accepted, rejected } => {
+                accept.log_odds.size()? + accepted.size()? + rejected.size()?
+            }
+            AcceptInverse::DiscardedFirst { discarded, accept: AcceptModel::Learned(accept) } => {
+                discarded.size()? + accept.log_odds.size()?
+            }
+            AcceptInverse::DiscardedFirst { discarded, accept: AcceptModel::Reversed } => discarded.size()?,
+        };
+        Ok(around + inverse)
+    }
+
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
         match &self.around {
             Around::Proposal(_) => None,

@@ -52,6 +52,11 @@ pub trait Transition: Debug + Send + Sync {
         false
     }
 
+    /// The weights between hidden layers of its networks. An error if it is beyond the [`limits`](crate::limits).
+    fn size(&self) -> Result<usize> {
+        Ok(0)
+    }
+
     /// Its step size, if it has one, from the parameters of the scope called `forward`.
     fn step_size(&self, _params: &Params, _forward: &str) -> Option<f64> {
         None
@@ -92,6 +97,10 @@ impl Transition for AnyTransition {
 
     fn has_network(&self) -> bool {
         self.get().is_ok_and(Transition::has_network)
+    }
+
+    fn size(&self) -> Result<usize> {
+        self.get().map_or(Ok(0), Transition::size)
     }
 
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
@@ -205,6 +214,13 @@ impl Inverse {
 
     fn has_network(&self) -> bool {
         matches!(self, Inverse::Learned(density) if density.has_network())
+    }
+
+    fn size(&self) -> Result<usize> {
+        match self {
+            Inverse::Learned(density) => density.size(),
+            Inverse::Reversed => Ok(0),
+        }
     }
 }
 

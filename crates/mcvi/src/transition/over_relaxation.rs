@@ -54,6 +54,10 @@ impl Transition for OverRelaxation {
         self.inverse.has_network()
     }
 
+    fn size(&self) -> Result<usize> {
+        self.inverse.size()
+    }
+
     fn into_any(self) -> AnyTransition {
         self.into()
     }

@@ -7,6 +7,7 @@
 use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition, counted};
 use crate::density::{AnyDensity, Density, Gaussian, Given};
 use crate::error::Result;
+use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::Initial;
 use crate::target::Landscape;
@@ -82,6 +83,11 @@ impl Transition for Underdamped {
 
     fn has_network(&self) -> bool {
         self.momentum.has_network() || self.inverse.has_network()
+    }
+
+    fn size(&self) -> Result<usize> {
+        within("kicks", self.kicks, 0..=limits::LEAPFROGS)?;
+        Ok(self.momentum.size()? + self.inverse.size()?)
     }
 
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {

@@ -4,7 +4,8 @@ use super::model::{LatentModel, Observed};
 use crate::chain::{Chain, Sharing};
 use crate::density::{Gaussian, Inputs};
 use crate::error::{Error, Result};
-use crate::network::{ConvDecoder, ConvEncoder, Dense, Network};
+use crate::limits::{self, positive, within};
+use crate::network::{ConvDecoder, ConvEncoder, Dense, FILTER, Network};
 use crate::transition::{Hamiltonian, Inverse};
 use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,6 @@ use std::sync::Arc;
 
 /// Numbers of feature maps of the convolutions, as in the paper's section 3.2.
 const MAPS: [usize; 3] = [16, 32, 32];
-
-/// Maximum number of weights of one network that fits into ordinary memory, with what training keeps for each.
-const MOST_WEIGHTS: u64 = 1 << 28;
 
 /// The kind of network between latent variables and images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +96,7 @@ impl Default for Architecture {
 impl Architecture {
     /// Pixels of an image.
     pub fn pixels(&self) -> usize {
-        self.image[0] * self.image[1]
+        self.image[0].saturating_mul(self.image[1])
     }
 
     /// The number of images in an array `[images, pixels]`.
@@ -114,35 +112,48 @@ impl Architecture {
 
     /// Returns the first invalid setting as an error.
     pub fn check(&self) -> Result<()> {
-        let counts = [
-            ("image", self.pixels(), 1 << 20),
-            ("hidden units", self.hidden, 100_000),
-            ("latent variables", self.latent, 10_000),
-            ("steps", self.steps, 100),
-        ];
-        for (what, n, most) in counts {
-            if n == 0 || n > most {
-                return Err(Error::Setting { what, why: format!("{n} is not between 1 and {most}") });
+        within("image", self.pixels(), 1..=limits::PIXELS)?;
+        within("hidden units", self.hidden, 1..=limits::HIDDEN)?;
+        within("latent variables", self.latent, 1..=limits::LATENT)?;
+        within("layers", self.layers, 0..=limits::LAYERS)?;
+        within("steps", self.steps, 1..=limits::STEPS)?;
+        within("leapfrogs", self.leapfrogs, 0..=limits::LEAPFROGS)?;
+        positive("step size", self.initial_step_size)?;
+        within("weights of the model", self.weights(), 1..=limits::WEIGHTS)?;
+        self.chain().check()
+    }
+
+    /// The number of values that are learned.
+    pub(super) fn weights(&self) -> usize {
+        let (d, pixels, hidden) = (self.latent, self.pixels(), self.hidden);
+        let encoder = |more: usize, layers: usize| match self.decoder {
+            Kind::Dense => dense(pixels + more, &vec![hidden; layers], 2 * d),
+            Kind::Conv => conv(&[&[1], &MAPS[..]].concat()) + dense(self.flat() + more, &[hidden], 2 * d),
+        };
+        let decoder = match self.decoder {
+            Kind::Dense => dense(d, &vec![hidden; self.layers], pixels),
+            Kind::Conv => {
+                dense(d, &[hidden], self.flat()) + conv(&MAPS.iter().rev().copied().chain([1]).collect::<Vec<_>>())
             }
-        }
-        for (what, n, most) in [("layers", self.layers, 20), ("leapfrogs", self.leapfrogs, 1000)] {
-            if n > most {
-                return Err(Error::Setting { what, why: format!("{n} is more than {most}") });
-            }
-        }
-        let (hidden, layers) = (self.hidden as u64, self.layers.max(2) as u64);
-        let weights = hidden * (layers * hidden + self.pixels() as u64 + self.latent as u64);
-        if weights > MOST_WEIGHTS {
-            let why = format!("{hidden} make about {weights} weights in one network, more than {MOST_WEIGHTS}");
-            return Err(Error::Setting { what: "hidden units", why });
-        }
-        if !(self.initial_step_size > 0.0 && self.initial_step_size.is_finite()) {
-            return Err(Error::Setting {
-                what: "step size",
-                why: format!("{} is not positive", self.initial_step_size),
-            });
-        }
-        Ok(())
+        };
+        let initial = match self.inference {
+            Inference::Network => encoder(0, 2),
+            Inference::None => 2 * d,
+        };
+        let momenta = |momentum| match momentum {
+            Momentum::Constant => 2 * d,
+            Momentum::Network => encoder(d, 1),
+            Momentum::Gradient => encoder(2 * d, 1),
+        };
+        // The step size and the masses, and the two distributions of momenta.
+        let step = 1 + d + momenta(self.momentum) + momenta(self.inverse);
+        decoder + initial + if self.leapfrogs == 0 { 0 } else { self.steps * step }
+    }
+
+    /// The numbers between the convolutions and the hidden layer.
+    fn flat(&self) -> usize {
+        let [h, w] = self.image.map(|n| MAPS.iter().fold(n, |n, _| n.div_ceil(2)));
+        MAPS[MAPS.len() - 1] * h * w
     }
 
     /// The model p(x, z) of some images.
@@ -188,5 +199,56 @@ impl Architecture {
             Kind::Dense => Gaussian::from_network(inputs, Dense { hidden: vec![hidden; layers] }),
             Kind::Conv => Gaussian::from_network(inputs, ConvEncoder { image, maps: MAPS.to_vec(), hidden }),
         }
+    }
+}
+
+/// Weights and biases of linear layers.
+fn dense(inputs: usize, hidden: &[usize], outputs: usize) -> usize {
+    let (mut inputs, mut sum) = (inputs, 0);
+    for width in hidden.iter().chain([&outputs]) {
+        sum += (inputs + 1) * width;
+        inputs = *width;
+    }
+    sum
+}
+
+/// Weights and biases of convolutions between these numbers of feature maps.
+fn conv(maps: &[usize]) -> usize {
+    maps.windows(2).map(|m| (m[0] * FILTER * FILTER + 1) * m[1]).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checkpoint::Deep;
+    use super::*;
+
+    #[test]
+    fn weights_are_counted_without_making_them() {
+        let small = Architecture { image: [9, 6], hidden: 7, latent: 3, steps: 2, ..Architecture::default() };
+        let all = [
+            small.clone(),
+            Architecture { layers: 0, inference: Inference::None, ..small.clone() },
+            Architecture { leapfrogs: 0, ..small.clone() },
+            Architecture { momentum: Momentum::Gradient, inverse: Momentum::Constant, ..small.clone() },
+            Architecture { decoder: Kind::Conv, momentum: Momentum::Network, ..small.clone() },
+            Architecture { decoder: Kind::Conv, inverse: Momentum::Gradient, ..small },
+        ];
+        for architecture in all {
+            let made = Deep::new(architecture.clone(), 1).unwrap().params.learned();
+            assert_eq!(architecture.weights(), made, "{architecture:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_refused() {
+        let says = |architecture: Architecture| architecture.check().unwrap_err().to_string();
+        let base = Architecture::default();
+        assert!(says(Architecture { steps: 1_000_000_000, ..base.clone() }).contains("not between 1 and 256"));
+        assert!(says(Architecture { latent: 1_000_000_000, ..base.clone() }).contains("latent variables"));
+        assert!(says(Architecture { image: [usize::MAX, 2], ..base.clone() }).contains("image"));
+        assert!(says(Architecture { hidden: 90_000, ..base.clone() }).contains("weights of the model"));
+        // Each network would fit, all of them together do not.
+        assert!(says(Architecture { hidden: 10_000, steps: 200, ..base.clone() }).contains("weights of the model"));
+        assert!(says(Architecture { steps: 256, leapfrogs: 1000, ..base }).contains("gradients of a chain"));
     }
 }

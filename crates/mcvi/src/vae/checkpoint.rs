@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
-use crate::record::{Format, Record, bad};
+use crate::record::{Format, Record, bad, damaged, enough, finite};
 use mcvi_expr::Array;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
@@ -57,7 +57,9 @@ impl Deep {
     /// Read what [`to_bytes`](Self::to_bytes) wrote.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let (meta, arrays) = decode(MODEL, bytes, path)?;
-        let mut deep = Deep::new(part(&meta, "architecture", path)?, 0)?;
+        let architecture: Architecture = part(&meta, "architecture", path)?;
+        fits(&architecture, &arrays).map_err(|why| damaged(path, why))?;
+        let mut deep = Deep::new(architecture, 0)?;
         let names: Vec<String> = deep.params.iter().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             let Some((_, value)) = arrays.iter().find(|(n, _)| *n == name) else {
@@ -119,15 +121,27 @@ impl TrainingCheckpoint {
     /// Read what [`to_bytes`](Self::to_bytes) wrote; a single flipped bit is detected.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let (meta, state) = decode(CHECKPOINT, bytes, path)?;
-        Ok(TrainingCheckpoint {
+        let made = TrainingCheckpoint {
             architecture: part(&meta, "architecture", path)?,
             settings: part(&meta, "settings", path)?,
             data: meta.get("data").cloned().unwrap_or_default(),
             device: meta.get("device").cloned(),
             progress: part(&meta, "progress", path)?,
             state,
-        })
+        };
+        let checked = fits(&made.architecture, &made.state).and_then(|()| made.progress.check());
+        checked.map_err(|why| damaged(path, why))?;
+        made.settings.check(usize::MAX).map_err(|e| bad(path, e))?;
+        Ok(made)
     }
+}
+
+/// Whether arrays of a file can be the weights of a model, or what is wrong with them. Names of the optimiser's own
+/// arrays start with `fit.`; those need not be finite.
+fn fits(architecture: &Architecture, arrays: &[(String, Array)]) -> Result<(), String> {
+    architecture.check().map_err(|e| format!("is damaged: {e}"))?;
+    enough(arrays, architecture.weights())?;
+    arrays.iter().filter(|(name, _)| !name.starts_with("fit.")).try_for_each(|(name, array)| finite(name, array))
 }
 
 fn json(value: &impl Serialize) -> String {

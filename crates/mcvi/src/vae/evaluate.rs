@@ -9,6 +9,7 @@ use crate::diagnostics::{Mean, log_mean_exp, mean};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
+use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::{Choices, write};
 use crate::seed::derive_seed;
@@ -171,6 +172,7 @@ impl Evaluator {
                     .to_owned();
             return Err(Error::Setting { what: "images", why });
         }
+        within("samples", samples, 1..=limits::DRAWS)?;
         let mut evidence = Evidence { samples, bounds: vec![], log_p: vec![] };
         // One image after the other, each as often as it has samples, cut where a pass is full.
         let mut pairs = which.iter().flat_map(|&i| std::iter::repeat_n(i, samples));

@@ -1,10 +1,8 @@
 //! Settings for training a deep model, validated once.
 
 use crate::error::{Error, Result};
+use crate::limits::{self, positive, within};
 use serde::{Deserialize, Serialize};
-
-/// Maximum number of epochs.
-const MOST_EPOCHS: usize = 10_000_000;
 
 /// Learning rate schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,9 +78,7 @@ impl TrainSettings {
     /// Returns the first invalid setting as an error.
     pub fn check(&self, images: usize) -> Result<()> {
         for (what, x) in [("rate", self.rate), ("rate of the chain", self.chain_rate), ("clipping", self.clip)] {
-            if !(x > 0.0 && x.is_finite()) {
-                return Err(Error::Setting { what, why: format!("{x} is not a positive number") });
-            }
+            positive(what, x)?;
         }
         for (what, x) in [("warm-up", self.warm_up), ("averaging", self.average), ("weight decay", self.weight_decay)] {
             if !(x >= 0.0 && x.is_finite()) {
@@ -94,9 +90,7 @@ impl TrainSettings {
                 return Err(Error::Setting { what, why: "at least one epoch is needed".to_owned() });
             }
         }
-        if self.epochs > MOST_EPOCHS {
-            return Err(Error::Setting { what: "epochs", why: format!("{} is more than {MOST_EPOCHS}", self.epochs) });
-        }
+        within("epochs", self.epochs, 1..=limits::EPOCHS)?;
         if !(self.factor > 0.0 && self.factor < 1.0) {
             let why = format!("the factor that lowers the learning rate must lie between 0 and 1; got {}", self.factor);
             return Err(Error::Setting { what: "decay", why });

@@ -30,6 +30,8 @@ const ACTIVE: f64 = 0.01;
 const MISSED: usize = 10;
 /// Prefix of the names of averages in a checkpoint.
 const AVERAGE: &str = "average.";
+/// More steps than an epoch can have.
+const MOST_STEPS: usize = i32::MAX as usize;
 /// A step size below which a chain hardly moves.
 const VANISHED: f64 = 0.01;
 /// The smallest improvement of the validation bound, in nats, that counts.
@@ -110,7 +112,19 @@ pub struct Progress {
 impl Progress {
     /// The best epoch.
     pub fn best(&self) -> Option<&EpochReport> {
-        self.best.and_then(|epoch| self.epochs.get(epoch - 1))
+        self.best.and_then(|epoch| self.epochs.get(epoch.checked_sub(1)?))
+    }
+
+    /// What is wrong with it, if it cannot be the progress of a training.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let done = self.epochs.len();
+        let counted = self.epochs.iter().zip(1..).all(|(report, n)| report.epoch == n && report.skipped <= MOST_STEPS);
+        let inside = self.best.is_none_or(|best| (1..=done).contains(&best)) && self.waiting_since <= done;
+        // A rate is lowered, or an epoch repeated, a few times at most for each epoch.
+        if counted && inside && self.lowered <= 10 * (done + 1) {
+            return Ok(());
+        }
+        Err(format!("is damaged: its progress after {done} epochs contradicts itself"))
     }
 }
 

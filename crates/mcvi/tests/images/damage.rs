@@ -174,6 +174,50 @@ fn defects_of_pictures() {
 }
 
 #[test]
+fn small_files_that_unpack_to_large_sets() {
+    // A thousand names for one picture of a kilobyte.
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "0.png", png(1024, ::png::ColorType::Grayscale, &vec![0; 1 << 20]));
+    for i in 1..1100 {
+        std::fs::hard_link(folder.path().join("0.png"), folder.path().join(format!("{i}.png"))).unwrap();
+    }
+    let said = complaint(read(folder.path()), folder.path());
+    assert!(said.contains("once unpacked") && said.contains("1024 MiB") && said.contains(".npy"), "{said}");
+    says("train/a.png", png(2048, ::png::ColorType::Grayscale, &vec![0; 1 << 21]), &["1024×2048 pixels", "scale"]);
+    says("train/a.pgm", b"P5 2000000000 2000000000 255 abc".to_vec(), &["2000000000×2000000000", "scale"]);
+    // Text that is nothing but ends of lines, a thousand times.
+    let lines = gzip(&vec![b'\n'; 1 << 20]).repeat(1100);
+    says("binarized_mnist_train.amat.gz", lines, &["once unpacked", "1024 MiB", ".npy"]);
+    says("train-images-idx3-ubyte.gz", gzip(&idx([2 << 20, 28, 28], &[0; 9])), &["once unpacked", "1024 MiB"]);
+    says("train-images-idx3-ubyte", idx([1, 1 << 16, 1 << 16], &[0; 9]), &["65536×65536", "scale"]);
+    says("train.npy", npy("|u1", &[1, 1025, 1024], &vec![0; 1025 * 1024]), &["1025×1024", "scale"]);
+}
+
+/// Lines need not have the form in which they are published.
+#[test]
+fn text_with_other_spaces() {
+    let whole = amat(&noise(2, 3 * 784, true));
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let bare = |content: Vec<u8>| {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "binarized_mnist_train.amat", content);
+        let [images] = Dataset::open(folder.path()).unwrap().read([Split::Train], Binarization::Fresh, 1).unwrap();
+        images.checksum()
+    };
+    let plain = bare(whole);
+    for other in
+        [text.replace('\n', "\r\n"), text.replace(' ', "  "), format!("\n {text}\n\n"), text.trim_end().to_owned()]
+    {
+        assert_eq!(bare(other.into_bytes()), plain);
+    }
+    says(
+        "binarized_mnist_train.amat",
+        text.replacen('\n', " 1\n", 1).into_bytes(),
+        &["more than 784 pixels in line 1"],
+    );
+}
+
+#[test]
 fn splits_of_two_sizes() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "train.npy", npy("|u1", &[2, 4], &[0; 8]));

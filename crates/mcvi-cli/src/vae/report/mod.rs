@@ -4,6 +4,8 @@ mod figures;
 mod latent;
 mod words;
 
+pub use figures::curves as epoch_figure;
+
 use super::pictures::{ImageOptions, LoadedRun, RunOptions, reconstructions, samples, some, write};
 use super::results::Evaluation;
 use crate::mistake::Mistake;
