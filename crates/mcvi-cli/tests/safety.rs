@@ -286,8 +286,9 @@ fn a_fit_survives_every_fault_of_the_disk() {
             assert!(said.contains("--from"), "{said}");
             let again = folder.join("again").display().to_string();
             let out = out.display().to_string();
-            let resumed = mcvi(&["fit", "--from", &out, "--iterations", "90", "--out", &again]);
+            let resumed = mcvi(&["fit", "--from", &out, "--iterations", "60", "--draws", "20", "--out", &again]);
             assert!(resumed.status.success(), "{said}");
+            assert!(contents(Path::new(&again)) == expected, "{said}");
         }
         if !out.exists() {
             // The next run is not disturbed by what the last one left, and removes it.

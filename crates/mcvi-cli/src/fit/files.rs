@@ -49,10 +49,10 @@ pub fn publish_state(
     staging: &mut Staging,
     model: &dyn BayesianModel,
     request: &Request,
-    state: &Checkpoint,
+    (reason, state): (StopReason, &Checkpoint),
 ) -> Result<()> {
     let Some(chain) = state.chain() else { return Ok(()) };
-    let Some(settings) = Settings::new(model, chain, request, (StopReason::Interrupted, state.iterations()))? else {
+    let Some(settings) = Settings::new(model, chain, request, (reason, state.iterations()))? else {
         return Ok(());
     };
     staging.publish(|folder| {

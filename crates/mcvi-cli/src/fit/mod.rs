@@ -147,9 +147,9 @@ impl Options {
                 request.settings.iterations = request.settings.iterations.max(most);
             }
             let taken = checkpoint.iterations();
-            if most <= taken {
+            if most < taken {
                 let why = format!(
-                    "the fit has already taken {taken} iterations; to resume it, give a larger number than --iterations {most}"
+                    "the fit has already taken {taken} iterations; to resume it, give no smaller number than that with --iterations"
                 );
                 return Err(Mistake(why).into());
             }
@@ -208,8 +208,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
     let posterior = infer_from(model.clone(), &request, &checkpoint, |event| match (event, &mut staging) {
         (Event::Trace { chain, point }, _) => watch.show(chain, point),
-        (Event::Stopped(state), Some(staging)) => {
-            if let Err(error) = files::publish_state(staging, model.as_ref(), &request, state) {
+        (Event::Stopped { reason, state }, Some(staging)) => {
+            if let Err(error) = files::publish_state(staging, model.as_ref(), &request, (reason, state)) {
                 say(&format!("the state of the fit could not be saved before the results: {error:#}"));
             }
             ControlFlow::Continue(())

@@ -76,7 +76,7 @@ pub fn infer_from(
         checkpoint.rungs.push(Rung { chain: chain.clone(), iterations: report.iterations, state: Some(state) });
         if !report.stop_reason.is_complete() {
             // It has stopped: there is nothing left to break off.
-            let _ = observe(Event::Stopped(&checkpoint));
+            let _ = observe(Event::Stopped { reason: report.stop_reason, state: &checkpoint });
         }
         approximation.params = params;
         let tried = Judged::new(approximation, &modes, request)?;

@@ -26,7 +26,7 @@ pub use verdict::{Advice, Verdict, VerdictKind};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use crate::fit::{Settings, TracePoint};
+use crate::fit::{Settings, StopReason, TracePoint};
 use crate::hardware::Hardware;
 use crate::limits::{self, within};
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,12 @@ pub enum Event<'a> {
     },
     /// The fit has stopped before it was complete. The state can be saved now, before draws are made: a process that was
     /// told to end may have little time left.
-    Stopped(&'a Checkpoint),
+    Stopped {
+        /// Why it stopped.
+        reason: StopReason,
+        /// The state to resume it from.
+        state: &'a Checkpoint,
+    },
 }
 
 /// Find modes, fit, draw and judge.
@@ -144,6 +149,6 @@ pub fn infer_observed(
 ) -> Result<Posterior> {
     infer_from(model, request, &Checkpoint::default(), |event| match event {
         Event::Trace { chain, point } => observe(chain, point),
-        Event::Stopped(_) => ControlFlow::Continue(()),
+        Event::Stopped { .. } => ControlFlow::Continue(()),
     })
 }
