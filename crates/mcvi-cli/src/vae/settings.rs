@@ -151,7 +151,7 @@ impl Config {
 
     /// As a file that [`read`](Self::read) reads.
     pub fn write(&self) -> Result<String> {
-        toml::to_string(self).context("settings cannot be written as TOML")
+        toml::to_string(self).context("the settings cannot be saved as TOML, whose whole numbers end at 2⁶³ − 1")
     }
 
     /// These options, completed by the others where not given.
