@@ -129,7 +129,7 @@ fn fit(bytes: &[u8]) -> bool {
 fn fit_state(bytes: &[u8]) -> bool {
     sealed(bytes, |bytes| {
         let Ok(state) = Checkpoint::from_bytes(bytes, Path::new("file")) else { return false };
-        if one_of(bytes, 512)
+        if one_of(bytes, 128)
             && let Some(model) = banana()
         {
             let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 };
