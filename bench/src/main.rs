@@ -1,5 +1,7 @@
 //! The worker that `bench/compare` drives: one workload, commands on standard input, one JSON object a line back.
 
+mod fuzz;
+
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use mcvi::fit::{self, Training};
@@ -19,6 +21,8 @@ enum Command {
     Worker(Settings),
     /// Print where the time of a training step goes, kernel by kernel on one thread, or level by level on a GPU.
     Profile(Settings),
+    /// Feed mutated files to every reader; a table at the end, and an error if an input was not survived.
+    Fuzz(fuzz::Options),
 }
 
 #[derive(Parser)]
@@ -240,6 +244,7 @@ fn main() -> Result<()> {
     let (settings, profile) = match Command::parse() {
         Command::Worker(settings) => (settings, false),
         Command::Profile(settings) => (settings, true),
+        Command::Fuzz(options) => return fuzz::run(&options),
     };
     let start = Instant::now();
     let mut timed = Timed::new(&settings)?;

@@ -9,10 +9,14 @@ use crate::fit::{parse_chain, settings::Saved};
 use crate::paper::Results;
 use crate::vae::{Config, Evaluation, Queue, Summary, Sweep, duration, epoch_figure, parse_epochs, parse_toml};
 use mcvi::data::{Format, Split};
-use mcvi::infer::{ChainChoice, Checkpoint, Request};
+use mcvi::infer::{ChainChoice, Checkpoint, Request, infer_from};
 use mcvi::regression::{Family, parse};
-use mcvi::vae::{Deep, TrainingCheckpoint};
-use mcvi::{Approximation, BayesianModel, Fingerprint, Target as Density, posteriors, reseal};
+use mcvi::vae::{Deep, Evaluator, Trainer, TrainingCheckpoint};
+use mcvi::{
+    Approximation, Array, BayesianModel, DescribedModel, Fingerprint, Hardware, Initialisation, Target as Density,
+    posteriors, reseal,
+};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -37,18 +41,15 @@ pub const TARGETS: [Target; 16] = [
     },
     Target { name: "pgm", run: |bytes| images(Format::Pictures, bytes) },
     Target { name: "fit", run: fit },
-    Target { name: "fit-state", run: |bytes| sealed(bytes, |bytes| Checkpoint::from_bytes(bytes, FILE()).is_ok()) },
+    Target { name: "fit-state", run: fit_state },
     Target { name: "fit-settings", run: fit_settings },
     Target { name: "chain", run: chain },
-    Target { name: "vae-model", run: |bytes| sealed(bytes, |bytes| Deep::from_bytes(bytes, FILE()).is_ok()) },
+    Target { name: "vae-model", run: vae_model },
     Target { name: "vae-checkpoint", run: vae_checkpoint },
     Target { name: "vae-settings", run: vae_settings },
     Target { name: "sweep", run: sweep },
     Target { name: "results", run: results },
 ];
-
-/// The name of the file in messages.
-const FILE: fn() -> &'static Path = || Path::new("file");
 
 /// The seeds of a target: the files of its folder in a corpus, in the order of their names.
 pub fn seeds(corpus: &Path, target: &Target) -> std::io::Result<Vec<Vec<u8>>> {
@@ -77,7 +78,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
 fn csv(bytes: &[u8]) -> bool {
     let family = Family::ALL[bytes.len() % 3].0;
     let Ok(model) = parse(family, bytes, "y") else { return false };
-    if model.dim() <= 50 && one_of(bytes, 16) {
+    if model.dim() <= 20 && one_of(bytes, 4) {
         let _ = Fingerprint::of(&model);
     }
     !model.names().is_empty()
@@ -107,15 +108,17 @@ fn resealed_png(bytes: &[u8]) -> Vec<u8> {
     png
 }
 
+/// A built-in posterior of two dimensions.
+fn banana() -> Option<DescribedModel> {
+    posteriors::ALL.iter().find(|b| b.name == "banana")?.model().ok()
+}
+
 fn fit(bytes: &[u8]) -> bool {
-    static TARGET: LazyLock<Option<Arc<dyn Density>>> = LazyLock::new(|| {
-        let model = posteriors::ALL.iter().find(|b| b.name == "banana")?.model().ok()?;
-        Some(Arc::new(model) as Arc<dyn Density>)
-    });
+    static TARGET: LazyLock<Option<Arc<dyn Density>>> = LazyLock::new(|| Some(Arc::new(banana()?) as Arc<dyn Density>));
     let read = |bytes: &[u8]| {
         let Some(target) = TARGET.clone() else { return false };
-        let Ok(fit) = Approximation::from_bytes(bytes, FILE(), target, None) else { return false };
-        if one_of(bytes, 64) && fit.chain().gradients() <= 16 {
+        let Ok(fit) = Approximation::from_bytes(bytes, Path::new("file"), target, None) else { return false };
+        if fit.chain().gradients() <= 16 && one_of(bytes, 8) {
             let _ = fit.draw(10, 1);
         }
         true
@@ -123,11 +126,26 @@ fn fit(bytes: &[u8]) -> bool {
     read(bytes) | read(&reseal(bytes))
 }
 
+fn fit_state(bytes: &[u8]) -> bool {
+    sealed(bytes, |bytes| {
+        let Ok(state) = Checkpoint::from_bytes(bytes, Path::new("file")) else { return false };
+        if one_of(bytes, 128)
+            && let Some(model) = banana()
+        {
+            let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 };
+            let mut request = Request { chain, starts: 1, hardware: Hardware::with_threads(1), ..Request::default() };
+            request.budget.iterations = Some(state.iterations() + 60);
+            let _ = infer_from(model, &request, &state, |_, _| ControlFlow::Break(()));
+        }
+        true
+    })
+}
+
 fn fit_settings(bytes: &[u8]) -> bool {
     let Some(text) = text(bytes) else { return false };
     let Ok(saved) = Saved::parse(text, Path::new("folder")) else { return false };
     let _ = (saved.repeated().check(), saved.resumed().check(), saved.settings.chain.to_string());
-    if one_of(bytes, 32) {
+    if one_of(bytes, 4) {
         let _ = saved.model();
     }
     true
@@ -137,18 +155,39 @@ fn chain(bytes: &[u8]) -> bool {
     let Some(text) = text(bytes) else { return false };
     let Ok(chain) = parse_chain(text, text.trim_start().starts_with('{')) else { return false };
     let shown = chain.to_string();
-    let small = chain.gradients() <= 16 && one_of(bytes, 64);
     let request = Request { chain: ChainChoice::Given(chain.clone()), ..Request::default() };
-    if small && let Some(Ok(model)) = posteriors::ALL.first().map(|built_in| built_in.model()) {
-        let _ = Approximation::new(model, chain);
+    if chain.gradients() <= 16
+        && one_of(bytes, 4)
+        && let Some(model) = banana()
+    {
+        let _ = Approximation::from(Arc::new(model), chain, Initialisation::standard(2));
     }
     !shown.is_empty() && request.check().is_ok()
 }
 
+fn vae_model(bytes: &[u8]) -> bool {
+    sealed(bytes, |bytes| {
+        let Ok(deep) = Deep::from_bytes(bytes, Path::new("file")) else { return false };
+        if deep.architecture.pixels() <= 100 && one_of(bytes, 8) {
+            let _ = Evaluator::sample(&deep, 2, true, 1);
+        }
+        true
+    })
+}
+
 fn vae_checkpoint(bytes: &[u8]) -> bool {
     sealed(bytes, |bytes| {
-        let Ok(checkpoint) = TrainingCheckpoint::from_bytes(bytes, FILE()) else { return false };
+        let Ok(checkpoint) = TrainingCheckpoint::from_bytes(bytes, Path::new("file")) else { return false };
         let _ = checkpoint.progress.best();
+        if checkpoint.architecture.chain().gradients() <= 16
+            && one_of(bytes, 16)
+            && let Ok(images) = Array::new([20, 16], (0..320).map(|i| f32::from(i % 3 == 0)).collect::<Vec<f32>>())
+        {
+            let data = (&images, &images, checkpoint.data.as_str());
+            if let Ok(mut trainer) = Trainer::resume(&checkpoint, data, Hardware::with_threads(1)) {
+                let _ = (trainer.epoch(|_| ControlFlow::Continue(())).is_ok(), trainer.warnings());
+            }
+        }
         true
     })
 }
@@ -161,8 +200,10 @@ fn vae_settings(bytes: &[u8]) -> bool {
 /// Whether training could start with these options.
 fn usable(config: &Config) -> bool {
     let Ok(resolved) = config.resolve([28, 28]) else { return false };
-    let again = resolved.config().write().ok().and_then(|text| parse_toml::<Config>(&text).ok());
-    assert!(again == Some(resolved.config()), "options are read as they were written");
+    if let Ok(text) = resolved.config().write() {
+        let again = parse_toml::<Config>(&text);
+        assert!(again.is_ok_and(|again| again == resolved.config()), "options are read as they were written");
+    }
     resolved.architecture.check().is_ok() && resolved.training.check(50_000).is_ok()
 }
 
@@ -184,7 +225,7 @@ fn results(bytes: &[u8]) -> bool {
     let evaluation = serde_json::from_slice::<Evaluation>(bytes).map(|e| e.bound.text(2) + &e.log_p.text(2));
     let result = serde_json::from_slice::<Results>(bytes).map(|results| usable(&results.settings));
     let epochs = parse_epochs(bytes).map(|epochs| {
-        if one_of(bytes, 8) {
+        if one_of(bytes, 2) {
             let _ = epoch_figure(&epochs, epochs.first(), 32).to_svg();
         }
     });

@@ -5,9 +5,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use mcvi::data::Binarization;
 use mcvi::vae::{Architecture, Decay, Inference, Kind, Momentum, TrainSettings};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Options that may also be in a file, `--config FILE.toml`, under the same names. The command line takes precedence.
@@ -262,23 +263,32 @@ pub fn read_toml<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> R
 /// no such numbers.
 pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let parsed = toml::from_str(text).map_err(|e| e.to_string())?;
-    let table: toml::Table = toml::from_str(text).map_err(|e| e.to_string())?;
-    match not_finite("", &toml::Value::Table(table)) {
+    match not_finite("", &toml::from_str(text).map_err(|e| e.to_string())?) {
         Some(what) => Err(format!("{what} is not a finite number")),
         None => Ok(parsed),
     }
 }
 
+/// Anything, as far as numbers are concerned. (`toml::Value` has no room for seeds of 2⁶³ and more.)
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Anything {
+    Number(f64),
+    List(Vec<Anything>),
+    Table(BTreeMap<String, Anything>),
+    Other(#[allow(dead_code)] IgnoredAny),
+}
+
 /// The first number that is not finite, with its name: `run.a.rate = nan`.
-fn not_finite(name: &str, value: &toml::Value) -> Option<String> {
+fn not_finite(name: &str, value: &Anything) -> Option<String> {
     match value {
-        toml::Value::Float(x) => (!x.is_finite()).then(|| format!("{name} = {value}")),
-        toml::Value::Array(list) => list.iter().find_map(|value| not_finite(name, value)),
-        toml::Value::Table(table) => table.iter().find_map(|(key, value)| {
+        Anything::Number(x) => (!x.is_finite()).then(|| format!("{name} = {x}").to_lowercase()),
+        Anything::List(list) => list.iter().find_map(|value| not_finite(name, value)),
+        Anything::Table(table) => table.iter().find_map(|(key, value)| {
             let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
             not_finite(&name, value)
         }),
-        _ => None,
+        Anything::Other(_) => None,
     }
 }
 
@@ -286,5 +296,18 @@ fn fields(config: &Config) -> Result<serde_json::Map<String, Value>> {
     match serde_json::to_value(config)? {
         Value::Object(fields) => Ok(fields),
         _ => Ok(serde_json::Map::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run whose settings cannot be read again cannot be resumed.
+    #[test]
+    fn the_largest_seed_is_read_as_it_was_written() {
+        let config = Config { data: Some("images".into()), seed: Some(u64::MAX), ..Config::default() };
+        let text = config.write().unwrap();
+        assert_eq!(parse_toml::<Config>(&text), Ok(config));
     }
 }

@@ -73,8 +73,9 @@ impl Source {
 
 /// The error of compressed files that would fill the memory.
 pub(super) fn too_much(path: &Path) -> Error {
-    let expected = format!("at most {} MiB", limits::UNPACKED >> 20);
-    wrong(path, "more images than that once unpacked", expected, "write them as .npy arrays, which may have any size")
+    let most = limits::UNPACKED >> 20;
+    let found = format!("over {most} MiB of images once unpacked");
+    wrong(path, found, format!("at most {most} MiB"), "write them as .npy arrays, which may have any size")
 }
 
 pub(super) fn unreadable(path: &Path, e: &io::Error) -> Error {

@@ -119,7 +119,11 @@ impl Architecture {
         within("steps", self.steps, 1..=limits::STEPS)?;
         within("leapfrogs", self.leapfrogs, 0..=limits::LEAPFROGS)?;
         positive("step size", self.initial_step_size)?;
-        within("weights of the model", self.weights(), 1..=limits::WEIGHTS)?;
+        let (hidden, weights) = (self.hidden, self.weights());
+        if weights > limits::WEIGHTS {
+            let why = format!("with {hidden} of them the model has {weights} weights, more than {}", limits::WEIGHTS);
+            return Err(Error::Setting { what: "hidden units", why });
+        }
         self.chain().check()
     }
 
@@ -246,9 +250,9 @@ mod tests {
         assert!(says(Architecture { steps: 1_000_000_000, ..base.clone() }).contains("not between 1 and 256"));
         assert!(says(Architecture { latent: 1_000_000_000, ..base.clone() }).contains("latent variables"));
         assert!(says(Architecture { image: [usize::MAX, 2], ..base.clone() }).contains("image"));
-        assert!(says(Architecture { hidden: 90_000, ..base.clone() }).contains("weights of the model"));
+        assert!(says(Architecture { hidden: 90_000, ..base.clone() }).contains("weights, more than"));
         // Each network would fit, all of them together do not.
-        assert!(says(Architecture { hidden: 10_000, steps: 200, ..base.clone() }).contains("weights of the model"));
+        assert!(says(Architecture { hidden: 10_000, steps: 200, ..base.clone() }).contains("weights, more than"));
         assert!(says(Architecture { steps: 256, leapfrogs: 1000, ..base }).contains("gradients of a chain"));
     }
 }

@@ -75,6 +75,7 @@ impl Found {
     fn new(path: PathBuf, mut results: Results) -> Result<Self> {
         let data = results.settings.data.get_or_insert_default().clone();
         let architecture = results.settings.resolve([28, 28])?.architecture;
+        architecture.check()?;
         Ok(Found { path, results, architecture, binarized_mnist: binarized_mnist(&data) })
     }
 }
