@@ -5,7 +5,7 @@ use crate::density::{Categorical, Density, Given};
 use crate::error::{Error, Result};
 use crate::params::Group;
 use crate::scope::{Choices, Initial, Scope};
-use crate::target::{Landscape, Point, Target, evaluate};
+use crate::target::{Bridge, Landscape, Point, Target, evaluate};
 use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,15 @@ struct Visit<'g> {
     state: ChainState<'g>,
     /// Σ (log r − log q) so far, without log p.
     log_ratio: Expr<'g>,
+    /// log r of a momentum that the next step goes on with: part of the bound of a chain that ends here.
+    end: Option<Expr<'g>>,
+}
+
+impl<'g> Visit<'g> {
+    /// Σ (log r − log q) of a chain that ends here.
+    fn total(&self) -> Expr<'g> {
+        self.end.map_or(self.log_ratio, |end| self.log_ratio + end)
+    }
 }
 
 /// Algorithm 1: draw a chain and estimate its bound, row by row.
@@ -68,7 +77,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
     let given = Given::nothing(&q0, data);
     let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
-    let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
+    let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0, end: None }];
     let betas = temperatures(chain, &scope.child("beta").group(Group::Transition))?;
     let (mut steps, mut diagnostics) = (vec![], vec![]);
     // Line 3: for t = 1 … T.
@@ -80,33 +89,40 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
             data: data.map(|x| tile(x, before.state.paths)),
         };
         let bridge = betas.as_ref().map(|betas| {
-            let (beta, q0, given) = (betas[t], q0.clone(), given.clone());
-            let bend = move |z: Expr<'g>, log_p: Expr<'g>| {
+            let (q0, given) = (q0.clone(), given.clone());
+            let log_q0 = move |z: Expr<'g>| {
                 let rows = z.shape().dims()[0];
                 let data = given.data.map(|x| tile(x, rows / given.rows));
-                let given = Given { rows, data, ..given.clone() };
-                let log_q0 = chain.initial.log_density(&q0, &given, z)?;
-                Ok(log_q0 + beta * (log_p - log_q0))
+                chain.initial.log_density(&q0, &Given { rows, data, ..given.clone() }, z)
             };
-            Box::new(bend) as crate::target::Bridge<'_, 'g>
+            Bridge { beta: betas[t], log_q0: Box::new(log_q0) }
         });
         let landscape = Landscape { target, scope: target_scope.clone(), bridge };
         // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
         let moved = step.transition.apply(&at, before.state, &landscape).map_err(|e| name_step(e, t + 1))?;
+        // A momentum that is kept ends with the last step of its kind.
+        let (mut state, mut log_ratio) = (moved.state, moved.log_ratio);
+        let mut end = state.momentum.map(|v| step.transition.log_momentum(&at, v)).transpose()?;
+        if step.is_last_of_kind
+            && let Some(end) = end.take()
+        {
+            (state.momentum, log_ratio) = (None, log_ratio + end);
+        }
         // Line 5: log αₜ.
-        let split = |e: Expr<'g>| tile(e, moved.state.paths / before.state.paths);
-        let alpha = log_p(moved.state.z)? - split(log_p(before.state.z)?) + moved.log_ratio;
-        steps.push(average(&moved.state, alpha, scope.rows()));
+        let split = |e: Expr<'g>| tile(e, state.paths / before.state.paths);
+        let log_ratio = split(before.log_ratio) + log_ratio;
+        let visit = Visit { state, log_ratio, end };
+        let alpha = log_p(state.z)? + visit.total() - split(log_p(before.state.z)? + before.total());
+        steps.push(average(&state, alpha, scope.rows()));
         diagnostics.push(moved.diagnostics);
         // Line 6: L = L + log αₜ.
-        let log_ratio = split(before.log_ratio) + moved.log_ratio;
-        visits.push(Visit { state: moved.state, log_ratio });
+        visits.push(visit);
     }
     let first = log_p(z0)? - log_q0;
     let (bound, z) = match &chain.iterates {
         Iterates::Last => {
             let last = &visits[visits.len() - 1];
-            (average(&last.state, log_p(last.state.z)? + last.log_ratio, scope.rows()), last.state.z)
+            (average(&last.state, log_p(last.state.z)? + last.total(), scope.rows()), last.state.z)
         }
         Iterates::Mixture { last, indicator } => mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?,
     };
@@ -149,7 +165,7 @@ fn mixture<'g>(
     }
     let used = &visits[visits.len() - last..];
     let bounds = used.iter().enumerate().map(|(w, visit)| {
-        let mut bound = log_p(visit.state.z)? + visit.log_ratio;
+        let mut bound = log_p(visit.state.z)? + visit.total();
         if let Some(r) = indicator {
             let (z, scope) = (visit.state.z, scope.child("iterate").group(Group::Inverse));
             let gradient = mcvi_expr::grad(log_p(z)?.sum_all(), &[z])?[0];

@@ -83,6 +83,8 @@ pub(crate) struct Step<'a> {
     pub transition: &'a AnyTransition,
     pub forward: String,
     pub inverse: String,
+    /// Whether another kind follows, or nothing.
+    pub is_last_of_kind: bool,
 }
 
 /// Which parameters the steps of one kind share.
@@ -190,7 +192,8 @@ impl Chain {
                     Sharing::Everything => (from, from),
                 };
                 let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
-                Step { transition: &steps.transition, forward, inverse }
+                let is_last_of_kind = t + 1 == from + steps.count;
+                Step { transition: &steps.transition, forward, inverse, is_last_of_kind }
             })
         })
     }

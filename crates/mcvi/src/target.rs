@@ -103,28 +103,41 @@ pub struct Point<'g> {
 pub struct Landscape<'a, 'g> {
     pub(crate) target: &'a dyn Target,
     pub(crate) scope: Scope<'g>,
-    /// Modifies the posterior's log density, for annealing.
+    /// The bridge that an annealed step sees instead.
     pub(crate) bridge: Option<Bridge<'a, 'g>>,
 }
 
-/// Maps z and log p(x, z) to the log density of a bridge.
-pub(crate) type Bridge<'a, 'g> = Box<dyn Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>> + 'a>;
+/// The geometric path from q₀ to p: (1 − β) log q₀(z) + β log p(x, z).
+pub(crate) struct Bridge<'a, 'g> {
+    pub beta: Expr<'g>,
+    pub log_q0: Box<dyn Fn(Expr<'g>) -> Result<Expr<'g>> + 'a>,
+}
+
+impl<'g> Bridge<'_, 'g> {
+    /// Between a value of q₀'s and the posterior's.
+    fn between(&self, q0: Expr<'g>, p: Expr<'g>) -> Expr<'g> {
+        q0 + self.beta * (p - q0)
+    }
+}
 
 impl<'g> Landscape<'_, 'g> {
     /// The log density and its gradient at z.
     pub fn at(&self, z: Expr<'g>) -> Result<Point<'g>> {
-        let log_p = self.log_density(z)?;
         // Rows are independent, so the gradient of the sum holds every row's gradient.
-        let gradient = grad(log_p.sum_all(), &[z])?[0];
-        Ok(Point { z, log_p, gradient })
+        let slope = |log_density: Expr<'g>| -> Result<Expr<'g>> { Ok(grad(log_density.sum_all(), &[z.opaque()])?[0]) };
+        let log_p = evaluate(self.target, &self.scope, z)?;
+        let Some(bridge) = &self.bridge else { return Ok(Point { z, log_p, gradient: slope(log_p)? }) };
+        // Gradients of q₀ and p are taken apart, so that steps that meet at z share them whatever their β.
+        let log_q0 = (bridge.log_q0)(z.opaque())?;
+        let gradient = bridge.between(slope(log_q0)?, slope(log_p)?);
+        Ok(Point { z, log_p: bridge.between(log_q0, log_p), gradient })
     }
 
     /// The log density of each row of z.
     pub fn log_density(&self, z: Expr<'g>) -> Result<Expr<'g>> {
-        let z = z.opaque();
         let log_p = evaluate(self.target, &self.scope, z)?;
         match &self.bridge {
-            Some(bridge) => bridge(z, log_p),
+            Some(bridge) => Ok(bridge.between((bridge.log_q0)(z.opaque())?, log_p)),
             None => Ok(log_p),
         }
     }

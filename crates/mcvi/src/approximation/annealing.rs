@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::params::Group;
 use crate::scope::Choices;
 use crate::seed::derive_seed;
-use crate::target::{Landscape, evaluate};
+use crate::target::{Bridge, Landscape, evaluate};
 use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
 use mcvi_expr::{Array, Run};
 
@@ -57,11 +57,8 @@ impl Approximation {
             let gain = step * (evaluate(target, &target_scope, z)? - log_q0(z)?);
             // Nothing is gained or lost if the temperature does not change, even where log p = −∞.
             let gain = step.eq(0.0).select(0.0, gain);
-            let bend = |z, log_p| {
-                let log_q0 = log_q0(z)?;
-                Ok(log_q0 + beta * (log_p - log_q0))
-            };
-            let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(Box::new(bend)) };
+            let bridge = Bridge { beta, log_q0: Box::new(log_q0) };
+            let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(bridge) };
             let at = StepScope { forward: scope.child("anneal"), inverse: scope.child("anneal.r"), data };
             let moved = transition.apply(&at, ChainState::new(z), &landscape)?;
             let program =

@@ -243,7 +243,8 @@ impl Transition for MetropolisHastings {
                 let log_weight = Some(both(before(odds.log_accept), before(odds.log_reject)));
                 let log_ratio =
                     both(log_yes - step.log_forward - odds.log_accept, log_no - step.log_forward - odds.log_reject);
-                let state = ChainState { z: both(step.to.z, step.from.z), paths, log_weight };
+                let z = both(step.to.z, step.from.z);
+                let state = ChainState { paths, log_weight, ..ChainState::new(z) };
                 let diagnostics = diagnostics.into_iter().map(|(name, x)| (name, both(x, x))).collect();
                 Ok(Moved { state, log_ratio, diagnostics })
             }

@@ -5,6 +5,7 @@ mod hamiltonian;
 mod langevin;
 mod metropolis;
 mod over_relaxation;
+mod uha;
 mod underdamped;
 
 pub use gibbs::Gibbs;
@@ -12,13 +13,14 @@ pub use hamiltonian::{Dynamics, Hamiltonian, Mass};
 pub use langevin::Langevin;
 pub use metropolis::{AcceptInverse, AcceptModel, Around, MetropolisHastings};
 pub use over_relaxation::OverRelaxation;
+pub use uha::Uha;
 pub use underdamped::Underdamped;
 // Proposals for Metropolis–Hastings steps.
 pub use crate::density::{Drift, RandomWalk};
 
 use crate::any::{Own, any};
 use crate::density::{AnyDensity, Density};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::target::Landscape;
@@ -36,6 +38,14 @@ use std::sync::Arc;
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
+
+    /// log r of a momentum that a step leaves in the state, for a chain that ends there. The momentum is kept from step to
+    /// step of one kind, and never passed on to another.
+    fn log_momentum<'g>(&self, _at: &StepScope<'g>, _v: Expr<'g>) -> Result<Expr<'g>> {
+        let why =
+            format!("{} leaves a momentum, but does not say its density: implement `log_momentum`", self.identity());
+        Err(Error::Density { why })
+    }
 
     /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
     fn name(&self) -> (String, String) {
@@ -79,12 +89,16 @@ pub trait Transition: Debug + Send + Sync {
 
 any! {
     /// Any transition, as data if it is built in.
-    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Underdamped
+    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Uha, Underdamped
 }
 
 impl Transition for AnyTransition {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         self.get()?.apply(at, state, target)
+    }
+
+    fn log_momentum<'g>(&self, at: &StepScope<'g>, v: Expr<'g>) -> Result<Expr<'g>> {
+        self.get()?.log_momentum(at, v)
     }
 
     fn name(&self) -> (String, String) {
@@ -131,17 +145,24 @@ pub struct ChainState<'g> {
     pub paths: usize,
     /// The log probability of each row's path; none while there is only one.
     pub log_weight: Option<Expr<'g>>,
+    /// The momentum that the step before has left, [rows, dim]; none at the first step of a kind.
+    pub momentum: Option<Expr<'g>>,
 }
 
 impl<'g> ChainState<'g> {
     /// A chain at z.
     pub fn new(z: Expr<'g>) -> Self {
-        ChainState { z, paths: 1, log_weight: None }
+        ChainState { z, paths: 1, log_weight: None, momentum: None }
     }
 
     /// The same, moved to z.
     pub fn at(self, z: Expr<'g>) -> Self {
         ChainState { z, ..self }
+    }
+
+    /// The same, with a momentum for the next step of its kind.
+    pub fn with_momentum(self, v: Expr<'g>) -> Self {
+        ChainState { momentum: Some(v), ..self }
     }
 
     /// The number of rows.

@@ -4,7 +4,7 @@
 use mcvi::density::{Bernoulli, Categorical, Covariance, Density, Gaussian, Inputs, Predictor};
 use mcvi::transition::{
     AcceptInverse, AcceptModel, Drift, Gibbs, Hamiltonian, Inverse, Langevin, Mass, MetropolisHastings, OverRelaxation,
-    RandomWalk, Underdamped,
+    RandomWalk, Uha, Underdamped,
 };
 use mcvi::{Approximation, Chain, Conditional, Initialisation, Params, Scope, Sharing, Target};
 use mcvi_expr::Expr;
@@ -293,6 +293,12 @@ pub fn dynamics(starts: &Starts) -> Vec<Case> {
         case("Langevin, network inverse", broad().step(langevin(Inverse::learned(network())))).weights(Weights::Heavy),
         case("Langevin, reversed", broad().step(langevin(Inverse::Reversed))),
         case("underdamped, 2 kicks", broad().step(Underdamped::new(2))),
+        case("UHA, 2 steps of 2 leapfrogs", broad().steps(2, Sharing::Nothing, Uha::new(2))),
+        tilted("UHA, full mass, shared, T = 3", wide().steps(3, Sharing::Everything, Uha::new(1).mass(Mass::Full))),
+        case(
+            "UHA, annealed, then a leapfrog",
+            broad().steps(3, Sharing::Nothing, Uha::new(1)).step(hmc(1)).annealed_learned(),
+        ),
         tilted("underdamped, reversed, T = 2", wide().steps(2, Sharing::Transitions, kicked(1))),
     ]
 }
