@@ -213,13 +213,13 @@ impl Chain {
         1 + self.steps.iter().map(|s| s.count * s.transition.gradients()).sum::<usize>()
     }
 
-    /// An error if it is beyond the [`limits`](crate::limits). A chain read from a file is not.
+    /// An error if it is beyond the [`limits`]. A chain read from a file is not.
     pub fn check(&self) -> Result<()> {
         self.size().map(drop)
     }
 
     /// The weights between hidden layers of its networks: fewer numbers than it has parameters. An error if it is
-    /// beyond the [`limits`](crate::limits).
+    /// beyond the [`limits`].
     pub(crate) fn size(&self) -> Result<usize> {
         let (mut count, mut gradients, mut weights) = (0usize, 0usize, self.initial.size()?);
         for Steps { count: n, sharing, transition } in &self.steps {

@@ -35,7 +35,7 @@ pub trait Network: Debug + Send + Sync {
     fn apply<'g>(&self, scope: &Scope<'g>, inputs: &[(&str, Expr<'g>)], outputs: usize, gain: f64) -> Expr<'g>;
 
     /// The weights between its hidden layers: fewer than it has in all. An error if it is beyond the
-    /// [`limits`](crate::limits).
+    /// [`limits`].
     fn size(&self) -> Result<usize> {
         Ok(0)
     }

@@ -269,7 +269,8 @@ fn bad_settings_are_named() {
         ("rate of the transitions", Settings { transition_rate: f64::INFINITY, ..good.clone() }),
         ("clipping", Settings { clip: 0.0, ..good.clone() }),
         ("tolerance", Settings { tolerance: nan, ..good.clone() }),
-        ("draws", Settings { draws: 0, ..good.clone() }),
+        ("draws per gradient", Settings { draws: 0, ..good.clone() }),
+        ("draws per gradient", Settings { draws: 1_000_000_000, ..good.clone() }),
         ("iterations", Settings { iterations: 0, ..good.clone() }),
         ("schedule", Settings { schedule: Schedule::Halving(0), ..good.clone() }),
     ];
