@@ -270,7 +270,7 @@ pub fn draw(options: &DrawOptions) -> Result<()> {
     let (model, approximation, fitted) = files::load(&options.run, hardware)?;
     let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, "more draws"));
     let draws = approximation.draw(options.draws as usize, seed)?;
-    result::refuse_non_finite(&draws)?;
+    result::check_finite(&draws)?;
     let columns = result::columns(model.as_ref(), &draws, hardware)?;
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)

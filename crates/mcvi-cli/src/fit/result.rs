@@ -1,6 +1,7 @@
 //! The result of a fit, as text and as JSON.
 
 use crate::number::{fixed, json_number, with_error};
+use crate::output::say;
 use crate::store::Column;
 use anyhow::Result;
 use mcvi::diagnostics::{LogMean, Mean, SummaryTable};
@@ -132,18 +133,22 @@ pub fn advice(advice: Advice) -> String {
     }
 }
 
-/// An error if draws are not finite: weights of the fit that are wrong, or a chain that diverges.
-pub fn refuse_non_finite(draws: &Draws) -> Result<()> {
-    let lost = draws.z.iter().filter(|z| z.iter().any(|x| !x.is_finite())).count();
-    if lost == 0 {
+/// Say how many draws have diverged. An error if all have.
+pub fn check_finite(draws: &Draws) -> Result<()> {
+    let diverged = draws.z.iter().filter(|z| z.iter().any(|x| !x.is_finite())).count();
+    if diverged == 0 {
         return Ok(());
     }
     let why = format!(
-        "{lost} of {} draws are not finite, so none is written: the chain of this fit diverges; fit again with smaller \
-         steps or fewer leapfrogs",
+        "{diverged} of {} draws are not finite: the chain of this fit diverges; fit again with smaller steps or fewer \
+         leapfrogs",
         draws.z.len()
     );
-    Err(mcvi::Error::Fit { why }.into())
+    if diverged == draws.z.len() {
+        return Err(mcvi::Error::Fit { why }.into());
+    }
+    say(&why);
+    Ok(())
 }
 
 /// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p. Those

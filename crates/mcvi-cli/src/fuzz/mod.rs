@@ -135,7 +135,7 @@ fn fit_state(bytes: &[u8]) -> bool {
             let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 1 };
             let mut request = Request { chain, starts: 1, hardware: Hardware::with_threads(1), ..Request::default() };
             request.budget.iterations = Some(state.iterations() + 60);
-            let _ = infer_from(model, &request, &state, |_, _| ControlFlow::Break(()));
+            let _ = infer_from(model, &request, &state, |_| ControlFlow::Break(()));
         }
         true
     })
