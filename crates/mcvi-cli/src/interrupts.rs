@@ -2,6 +2,7 @@
 //! current work, so that what there is can be saved and shown; the second ends the process.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -29,6 +30,11 @@ impl Interrupts {
     /// Whether the work is to stop.
     pub fn any(&self) -> bool {
         RECEIVED.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether an observer goes on.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// The outcome of a command that has done what it could: an error that only sets the exit code if a signal stopped it.

@@ -1,5 +1,6 @@
 //! The command `mcvi`: arguments become settings, settings a library call, results tables, figures and files.
 
+mod benchmark;
 mod fit;
 #[doc(hidden)]
 pub mod fuzz;
@@ -42,6 +43,9 @@ enum Command {
     /// Train, evaluate and inspect deep generative models of images.
     #[command(subcommand)]
     Vae(vae::Command),
+    /// Comparisons that the literature makes: bounds on log Z of its targets (takes minutes).
+    #[command(subcommand)]
+    Benchmark(benchmark::Command),
     /// Check by simulation whether the fits of a model are calibrated (takes minutes).
     Calibrate(fit::calibrate::Options),
 }
@@ -55,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Draw(options) => fit::draw(&options),
         Command::List => fit::list(),
         Command::Vae(command) => vae::run(command),
+        Command::Benchmark(command) => benchmark::run(command),
         Command::Calibrate(options) => fit::calibrate::run(&options),
     };
     match result {

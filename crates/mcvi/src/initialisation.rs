@@ -36,6 +36,16 @@ impl Initialisation {
         Initialisation { center: vec![0.0; dim], covariance, warning: None, seed: 0 }
     }
 
+    /// The mean and the covariance of points, such as the draws of a fit.
+    pub fn moments(points: &[Vec<f64>]) -> Self {
+        let (n, d) = (points.len() as f64, points.first().map_or(0, Vec::len));
+        let center: Vec<f64> = (0..d).map(|i| points.iter().map(|z| z[i]).sum::<f64>() / n).collect();
+        let product =
+            |i: usize, j: usize| points.iter().map(|z| (z[i] - center[i]) * (z[j] - center[j])).sum::<f64>() / n;
+        let covariance = (0..d * d).map(|k| product(k / d, k % d)).collect();
+        Initialisation { center, covariance, warning: None, seed: 0 }
+    }
+
     fn matrix(&self) -> DMatrix<f64> {
         let d = self.center.len();
         DMatrix::from_row_slice(d, d, &self.covariance)

@@ -77,6 +77,7 @@ pub mod density;
 pub mod diagnostics;
 pub mod disk;
 mod error;
+pub mod evidence;
 pub mod fit;
 mod hardware;
 pub mod infer;

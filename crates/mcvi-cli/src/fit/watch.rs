@@ -40,7 +40,7 @@ impl Watch {
         self.bar.set_position(at);
         let speed = point.iteration as f64 / point.seconds.max(1e-9);
         self.bar.set_message(format!("bound {:.3} ± {:.3}, {speed:.0}/s, {}", point.bound, point.se, escaped(name)));
-        if self.interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.interrupts.flow()
     }
 
     pub fn finish(&self) {

@@ -198,7 +198,7 @@ pub fn run(options: &Options) -> Result<()> {
         bar.set_prefix(what.to_owned());
         bar.set_length(of as u64);
         bar.set_position(done as u64);
-        if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        interrupts.flow()
     })?;
     bar.finish_and_clear();
     print_result(options.json, &result, &text(&result))?;

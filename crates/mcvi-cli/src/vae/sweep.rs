@@ -18,7 +18,6 @@ use mcvi::data::Split;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Options of `mcvi vae sweep`.
@@ -149,7 +148,7 @@ fn one(
         Session::start(config, &out, hardware)?
     };
     let bar = bars.add(bar());
-    let stop = || if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let stop = || interrupts.flow();
     let result = session.train(|event| {
         match event {
             Event::Steps { tick, progress, epochs, seconds, times } => {

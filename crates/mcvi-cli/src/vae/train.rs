@@ -10,7 +10,6 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcvi::vae::{Progress, Tick};
 use serde_json::Value;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,7 +61,7 @@ pub fn run(options: &Options) -> Result<()> {
             }
             Event::Warning(warning) => bar.suspend(|| say(&warning)),
         }
-        if interrupts.any() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        interrupts.flow()
     })?;
     bar.finish_and_clear();
     print_result(options.json, &result, &text(&result, session.progress()))?;

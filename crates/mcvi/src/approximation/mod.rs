@@ -20,6 +20,7 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
+use crate::seed::derive_seed;
 use crate::target::Target;
 use crate::transition::Transition;
 use mcvi_expr::{Program, ProgramBuilder};
@@ -103,6 +104,16 @@ impl Approximation {
         let target = self.target.as_ref();
         let params = self.compile(2, Choices::Sample).params(|scope| lower_bound(target, &chain, scope).map(drop))?;
         Ok(Approximation { chain, params, ..self.clone() })
+    }
+
+    /// Another chain for the same target, initialised from the moments of draws of this one.
+    pub fn restarted(&self, chain: Chain, draws: usize, seed: u64) -> Result<Self> {
+        let moments = Initialisation::moments(&self.draw(draws, derive_seed(seed, "moments"))?.z);
+        if !moments.covariance.iter().chain(&moments.center).all(|x| x.is_finite()) {
+            let why = "some of its draws are not finite, so that no chain can start from their moments".to_owned();
+            return Err(Error::Setting { what: "initialisation", why });
+        }
+        Approximation::initialised(self.target.clone(), chain, moments, self.hardware)
     }
 
     /// What its programs are built from.

@@ -1,6 +1,6 @@
 //! Binarized MNIST as packed bits: 28×28 pixels, 98 bytes per image, row by row, the most significant bit first.
 
-use super::file::unreadable;
+use super::file::read_all;
 use super::{Images, Split, known, wrong};
 use crate::error::Result;
 use std::path::Path;
@@ -9,7 +9,7 @@ const SIDE: usize = 28;
 const BYTES: usize = SIDE * SIDE / 8;
 
 pub(super) fn read(path: &Path, split: Split) -> Result<Images> {
-    parse(std::fs::read(path).map_err(|e| unreadable(path, &e))?, path, split)
+    parse(read_all(path)?, path, split)
 }
 
 pub(super) fn parse(bits: Vec<u8>, path: &Path, split: Split) -> Result<Images> {

@@ -21,9 +21,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let failed = |e| unreadable(path, &e);
-        let file = File::open(path).map_err(failed)?;
-        let len = file.metadata().map_err(failed)?.len();
+        let (file, len) = open(path)?;
         Source::new(path, BufReader::with_capacity(1 << 17, file), len)
     }
 
@@ -76,6 +74,25 @@ pub(super) fn too_much(path: &Path) -> Error {
     let most = limits::UNPACKED >> 20;
     let found = format!("over {most} MiB of images once unpacked");
     wrong(path, found, format!("at most {most} MiB"), "write them as .npy arrays, which may have any size")
+}
+
+/// Open a file, and get its length.
+fn open(path: &Path) -> Result<(File, u64)> {
+    let failed = |e| unreadable(path, &e);
+    let found = std::fs::metadata(path).map_err(failed)?;
+    // A pipe may never open, and a device never end.
+    if !found.is_file() {
+        return Err(wrong(path, "something else", "a file", "copy its contents to a file"));
+    }
+    Ok((File::open(path).map_err(failed)?, found.len()))
+}
+
+/// All bytes of a file.
+pub(super) fn read_all(path: &Path) -> Result<Vec<u8>> {
+    let (file, len) = open(path)?;
+    let mut bytes = vec![];
+    file.take(len).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    Ok(bytes)
 }
 
 pub(super) fn unreadable(path: &Path, e: &io::Error) -> Error {

@@ -2,7 +2,7 @@
 //!
 //! Only grey ones: how to convert colours is the user's choice, so pictures with colours are refused.
 
-use super::file::{too_much, unreadable};
+use super::file::{read_all, too_much, unreadable};
 use super::{Images, image_size, wrong};
 use crate::error::{Error, Result};
 use crate::limits;
@@ -49,7 +49,7 @@ pub(super) fn read(folder: &Path) -> Result<Images> {
     let mut first: Option<(usize, usize, PathBuf)> = None;
     let mut grey = vec![];
     for path in paths {
-        let bytes = std::fs::read(&path).map_err(|e| unreadable(&path, &e))?;
+        let bytes = read_all(&path)?;
         // All have the size of the first: whether they fit into memory is known from its header.
         let (height, width, pixels) = picture(&bytes, &path, |size| {
             if first.is_none() && size.saturating_mul(count) > limits::UNPACKED {

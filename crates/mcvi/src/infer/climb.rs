@@ -159,5 +159,7 @@ fn best_initialisation(target: &Arc<dyn Target>, modes: &[Mode], request: &Reque
         Ok(mean(&plain.bounds(COMPARED, Choices::Sample, request.settings.seed)?).value)
     };
     let (laplace, standard) = (modes[0].initialisation.clone(), Initialisation::standard(target.dim()));
-    Ok(if bound(&standard)? > bound(&laplace)? { standard } else { laplace })
+    let (by_standard, by_laplace) = (bound(&standard)?, bound(&laplace)?);
+    // The density may have a peak so narrow that nothing is finite there.
+    Ok(if by_standard > by_laplace || by_laplace.is_nan() { standard } else { laplace })
 }

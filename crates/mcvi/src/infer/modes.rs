@@ -4,7 +4,7 @@
 //! each: fits that end in one place are one mode, and the bound measures the share of the evidence that a mode holds,
 //! which its height does not. If there is only one place nothing is fitted here, and the search costs next to nothing.
 
-use crate::approximation::{Approximation, Diagnostics, Draws};
+use crate::approximation::{Approximation, Diagnostics};
 use crate::chain::Chain;
 use crate::density::Gaussian;
 use crate::error::{Error, Result};
@@ -94,7 +94,7 @@ fn compare(
             Err(error) => return Err(error),
         }
         let draws = plain.draw(DRAWS, derive_seed(settings.seed, "modes"))?;
-        let (place, mode) = (spread(&draws), Mode { diagnostics: Some(draws.diagnose()), ..mode });
+        let (place, mode) = (Initialisation::moments(&draws.z), Mode { diagnostics: Some(draws.diagnose()), ..mode });
         match known.iter_mut().find(|(other, _)| close(other, &place) || close(&place, other)) {
             Some((at, same)) => {
                 let starts = same.starts + mode.starts;
@@ -113,15 +113,6 @@ fn compare(
     let mut first = true;
     modes.retain(|m| std::mem::take(&mut first) || m.evidence() > best + SHARE.ln());
     Ok(modes)
-}
-
-/// The location and spread of draws.
-fn spread(draws: &Draws) -> Initialisation {
-    let (n, d) = (draws.z.len() as f64, draws.z.first().map_or(0, Vec::len));
-    let center: Vec<f64> = (0..d).map(|i| draws.z.iter().map(|z| z[i]).sum::<f64>() / n).collect();
-    let product = |i: usize, j: usize| draws.z.iter().map(|z| (z[i] - center[i]) * (z[j] - center[j])).sum::<f64>() / n;
-    let covariance = (0..d * d).map(|k| product(k / d, k % d)).collect();
-    Initialisation { center, covariance, warning: None, seed: 0 }
 }
 
 /// The places that searches from several starting points led to, that of the largest Laplace evidence first.

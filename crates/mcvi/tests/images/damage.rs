@@ -226,3 +226,14 @@ fn splits_of_two_sizes() {
     let said = complaint(read(folder.path()), &folder.path().join("valid.npy"));
     assert!(said.contains("3×3") && said.contains("2×2"), "{said}");
 }
+
+#[cfg(unix)]
+#[test]
+fn devices_and_pipes_are_not_waited_for() {
+    for name in ["train.bits", "train.npy", "binarized_mnist_train.amat"] {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(name)).unwrap();
+        let tried = Dataset::open(folder.path()).and_then(|data| data.read([Split::Train], Binarization::Fixed, 1));
+        assert!(tried.is_err(), "{name}");
+    }
+}

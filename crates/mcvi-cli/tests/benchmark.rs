@@ -1,0 +1,44 @@
+//! `mcvi benchmark evidence` as a user runs it.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn evidence(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcvi"));
+    command.args(["benchmark", "evidence"]).args(arguments).output().expect("the command starts")
+}
+
+#[test]
+fn bounds_lie_below_log_z_and_a_chain_is_tighter_than_its_gaussian() {
+    let quick = ["--targets", "banana", "--kernels", "gaussian,uha", "--steps", "2,4", "--seconds", "20"];
+    let output = evidence(&[&quick[..], &["--draws", "4000", "--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let rows = result["rows"].as_array().expect("rows");
+    let number = |row: &Value, name: &str| row["bound"][name].as_f64().expect("a number");
+    assert_eq!(rows.len(), 3);
+    for (row, (kernel, steps)) in rows.iter().zip([("gaussian", 0), ("uha", 2), ("uha", 4)]) {
+        assert_eq!((row["kernel"].as_str(), row["steps"].as_u64()), (Some(kernel), Some(steps)));
+        assert_eq!(row["gradients_per_draw"].as_u64(), Some(steps + 1));
+        assert!(number(row, "value") < 4.0 * number(row, "se"), "{row}");
+        assert!(row["log_evidence"]["value"].as_f64().expect("a number").abs() < 0.2, "{row}");
+    }
+    // By far more than their standard errors.
+    assert!(number(&rows[1], "value") > number(&rows[0], "value") + 0.05, "{result}");
+    assert!(number(&rows[2], "value") > number(&rows[0], "value") + 0.05, "{result}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (arguments, says) in [
+        (&["--targets", "sonnar"][..], "there is no `sonnar`"),
+        (&["--targets", "sonar"], "sonar.csv"),
+        (&["--targets", "sonar", "--data", "/nowhere"], "/nowhere/sonar.csv"),
+        (&["--targets", "banana", "--seconds", "-1"], "--seconds"),
+        (&["--targets", "banana", "--kernels", "hmm"], "hmm"),
+    ] {
+        let output = evidence(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
+    }
+}
