@@ -34,7 +34,7 @@ pub struct Options {
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// Maximum number of seconds to train each chain.
-    #[arg(long, value_name = "S", default_value_t = 100.0)]
+    #[arg(long, value_name = "S", default_value_t = 100.0, allow_negative_numbers = true)]
     seconds: f64,
     /// Fresh draws by which each chain is judged.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
