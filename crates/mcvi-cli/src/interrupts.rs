@@ -82,7 +82,14 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 fn receive(signal: i32) {
     if RECEIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         for path in unfinished().iter() {
-            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            // Other threads may be writing there: a folder that is filled meanwhile is removed again.
+            for _ in 0..100 {
+                let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+                if !path.exists() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
         }
         std::process::exit(128 + signal);
     }

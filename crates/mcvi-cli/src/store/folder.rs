@@ -152,12 +152,17 @@ const MARK: &str = ".mcvi-";
 fn hidden_folder(parent: &Path, name: &OsStr) -> std::io::Result<PathBuf> {
     loop {
         let folder = parent.join(hidden(name, &disk::random_name()));
-        match disk::create_dir(&folder) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
-            made => made?,
-        }
+        // Before it exists, so that a signal never finds it unknown. The name is random: nobody else's has it.
         interrupts::remove_at_exit(&folder);
-        return Ok(folder);
+        match disk::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(e) => {
+                interrupts::keep_at_exit(&folder);
+                if e.kind() != ErrorKind::AlreadyExists {
+                    return Err(e);
+                }
+            }
+        }
     }
 }
 
