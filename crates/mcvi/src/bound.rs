@@ -55,15 +55,6 @@ struct Visit<'g> {
     state: ChainState<'g>,
     /// Σ (log r − log q) so far, without log p.
     log_ratio: Expr<'g>,
-    /// log r of a momentum that the next step goes on with: part of the bound of a chain that ends here.
-    end: Option<Expr<'g>>,
-}
-
-impl<'g> Visit<'g> {
-    /// Σ (log r − log q) of a chain that ends here.
-    fn total(&self) -> Expr<'g> {
-        self.end.map_or(self.log_ratio, |end| self.log_ratio + end)
-    }
 }
 
 /// Algorithm 1: draw a chain and estimate its bound, row by row.
@@ -77,7 +68,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
     let given = Given::nothing(&q0, data);
     let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
-    let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0, end: None }];
+    let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
     let betas = temperatures(chain, &scope.child("beta").group(Group::Transition))?;
     let (mut steps, mut diagnostics) = (vec![], vec![]);
     // Line 3: for t = 1 … T.
@@ -100,29 +91,20 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         let landscape = Landscape { target, scope: target_scope.clone(), bridge };
         // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
         let moved = step.transition.apply(&at, before.state, &landscape).map_err(|e| name_step(e, t + 1))?;
-        // A momentum that is kept ends with the last step of its kind.
-        let (mut state, mut log_ratio) = (moved.state, moved.log_ratio);
-        let mut end = state.momentum.map(|v| step.transition.log_momentum(&at, v)).transpose()?;
-        if step.is_last_of_kind
-            && let Some(end) = end.take()
-        {
-            (state.momentum, log_ratio) = (None, log_ratio + end);
-        }
         // Line 5: log αₜ.
-        let split = |e: Expr<'g>| tile(e, state.paths / before.state.paths);
-        let log_ratio = split(before.log_ratio) + log_ratio;
-        let visit = Visit { state, log_ratio, end };
-        let alpha = log_p(state.z)? + visit.total() - split(log_p(before.state.z)? + before.total());
-        steps.push(average(&state, alpha, scope.rows()));
+        let split = |e: Expr<'g>| tile(e, moved.state.paths / before.state.paths);
+        let alpha = log_p(moved.state.z)? - split(log_p(before.state.z)?) + moved.log_ratio;
+        steps.push(average(&moved.state, alpha, scope.rows()));
         diagnostics.push(moved.diagnostics);
         // Line 6: L = L + log αₜ.
-        visits.push(visit);
+        let log_ratio = split(before.log_ratio) + moved.log_ratio;
+        visits.push(Visit { state: moved.state, log_ratio });
     }
     let first = log_p(z0)? - log_q0;
     let (bound, z) = match &chain.iterates {
         Iterates::Last => {
             let last = &visits[visits.len() - 1];
-            (average(&last.state, log_p(last.state.z)? + last.total(), scope.rows()), last.state.z)
+            (average(&last.state, log_p(last.state.z)? + last.log_ratio, scope.rows()), last.state.z)
         }
         Iterates::Mixture { last, indicator } => mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?,
     };
@@ -165,7 +147,7 @@ fn mixture<'g>(
     }
     let used = &visits[visits.len() - last..];
     let bounds = used.iter().enumerate().map(|(w, visit)| {
-        let mut bound = log_p(visit.state.z)? + visit.total();
+        let mut bound = log_p(visit.state.z)? + visit.log_ratio;
         if let Some(r) = indicator {
             let (z, scope) = (visit.state.z, scope.child("iterate").group(Group::Inverse));
             let gradient = mcvi_expr::grad(log_p(z)?.sum_all(), &[z])?[0];

@@ -83,8 +83,6 @@ pub(crate) struct Step<'a> {
     pub transition: &'a AnyTransition,
     pub forward: String,
     pub inverse: String,
-    /// Whether another kind follows, or nothing.
-    pub is_last_of_kind: bool,
 }
 
 /// Which parameters the steps of one kind share.
@@ -192,8 +190,7 @@ impl Chain {
                     Sharing::Everything => (from, from),
                 };
                 let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
-                let is_last_of_kind = t + 1 == from + steps.count;
-                Step { transition: &steps.transition, forward, inverse, is_last_of_kind }
+                Step { transition: &steps.transition, forward, inverse }
             })
         })
     }

@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings of a fit that stopped for this reason after so many iterations. None if its model cannot be
+    /// The settings of a fit that stopped for this reason after this many iterations. None if its model cannot be
     /// reopened.
     pub fn new(
         model: &dyn BayesianModel,

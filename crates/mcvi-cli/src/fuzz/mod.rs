@@ -59,7 +59,7 @@ pub fn seeds(corpus: &Path, target: &Target) -> std::io::Result<Vec<Vec<u8>>> {
     paths.iter().map(std::fs::read).collect()
 }
 
-/// Whether an input gets the more expensive treatment: one of so many, by its bytes.
+/// Whether an input gets the more expensive treatment: one in `n`, by its bytes.
 fn one_of(bytes: &[u8], n: usize) -> bool {
     let sum = bytes.iter().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
     sum.is_multiple_of(n)

@@ -25,7 +25,7 @@ impl Source {
         Source::new(path, BufReader::with_capacity(1 << 17, file), len)
     }
 
-    /// The same from any reader of so many bytes.
+    /// The same from any reader of `len` bytes.
     pub(super) fn new(path: &Path, mut file: impl BufRead + 'static, len: u64) -> Result<Self> {
         let zipped = file.fill_buf().map_err(|e| unreadable(path, &e))?.starts_with(&[0x1f, 0x8b]);
         let stream: Box<dyn Read> = if zipped { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };

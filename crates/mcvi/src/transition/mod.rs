@@ -20,7 +20,7 @@ pub use crate::density::{Drift, RandomWalk};
 
 use crate::any::{Own, any};
 use crate::density::{AnyDensity, Density};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::target::Landscape;
@@ -38,14 +38,6 @@ use std::sync::Arc;
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
-
-    /// log r of a momentum that a step leaves in the state, for a chain that ends there. The momentum is kept from step to
-    /// step of one kind, and never passed on to another.
-    fn log_momentum<'g>(&self, _at: &StepScope<'g>, _v: Expr<'g>) -> Result<Expr<'g>> {
-        let why =
-            format!("{} leaves a momentum, but does not say its density: implement `log_momentum`", self.identity());
-        Err(Error::Density { why })
-    }
 
     /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
     fn name(&self) -> (String, String) {
@@ -97,10 +89,6 @@ impl Transition for AnyTransition {
         self.get()?.apply(at, state, target)
     }
 
-    fn log_momentum<'g>(&self, at: &StepScope<'g>, v: Expr<'g>) -> Result<Expr<'g>> {
-        self.get()?.log_momentum(at, v)
-    }
-
     fn name(&self) -> (String, String) {
         self.get().map_or_else(|_| ("step of your own".to_owned(), String::new()), Transition::name)
     }
@@ -145,7 +133,7 @@ pub struct ChainState<'g> {
     pub paths: usize,
     /// The log probability of each row's path; none while there is only one.
     pub log_weight: Option<Expr<'g>>,
-    /// The momentum that the step before has left, [rows, dim]; none at the first step of a kind.
+    /// A momentum that a step has left for those that keep it, [rows, dim], standard normal where the chain ends.
     pub momentum: Option<Expr<'g>>,
 }
 
@@ -160,7 +148,7 @@ impl<'g> ChainState<'g> {
         ChainState { z, ..self }
     }
 
-    /// The same, with a momentum for the next step of its kind.
+    /// The same, with a momentum for the next step that keeps one.
     pub fn with_momentum(self, v: Expr<'g>) -> Self {
         ChainState { momentum: Some(v), ..self }
     }

@@ -56,13 +56,8 @@ impl Transition for Uha {
         let mut here = target.at(state.z)?;
 
         // The first step draws a momentum of its own; the following ones find theirs.
-        let (v, mut log_ratio) = match state.momentum {
-            Some(v) => (v, log_normal(v)),
-            None => (scope.normal(state.z.shape()), here.log_p * 0.0),
-        };
-        // The refreshment is reversible for the standard normal: log N(v|v′) − log N(v′|v) = log N(v) − log N(v′).
+        let v = state.momentum.unwrap_or_else(|| scope.normal(state.z.shape()));
         let refreshed = keep * v + (1.0 - keep.square()).sqrt() * scope.normal(v.shape());
-        log_ratio = log_ratio - log_normal(refreshed);
         let (first, mut v) = (here, refreshed);
         // The leapfrogs preserve volume, and are undone exactly.
         for _ in 0..self.leapfrogs {
@@ -70,13 +65,11 @@ impl Transition for Uha {
             here = target.at(here.z + eps * root.times(v))?;
             v = v + eps * 0.5 * root.transposed(here.gradient);
         }
+        // The refreshment is reversible for N(0, 1): log N(v|v′) − log N(v′|v) = log N(v) − log N(v′). Of the log N(v) between
+        // steps only the last remains, so that every step ends with its own and the sum may stop after any.
+        let log_ratio = log_normal(v) - log_normal(refreshed);
         let energy_change = log_normal(refreshed) + first.log_p - log_normal(v) - here.log_p;
         Ok(Moved::new(state.at(here.z).with_momentum(v), log_ratio).with(Diagnostic::EnergyChange, energy_change))
-    }
-
-    /// The final momentum, run backwards the first, is standard normal.
-    fn log_momentum<'g>(&self, _at: &StepScope<'g>, v: Expr<'g>) -> Result<Expr<'g>> {
-        Ok(log_normal(v))
     }
 
     fn name(&self) -> (String, String) {
