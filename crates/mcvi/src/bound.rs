@@ -7,6 +7,7 @@ use crate::params::Group;
 use crate::scope::{Choices, Initial, Scope};
 use crate::target::{Bridge, Landscape, Point, Target, evaluate};
 use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
+use crate::whitening::Whitened;
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,11 @@ struct Visit<'g> {
 /// Algorithm 1: draw a chain and estimate its bound, row by row.
 pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) -> Result<Estimate<'g>> {
     let target_scope = scope.child("target").group(Group::Target);
+    let whitened = chain.whitened.then_some(Whitened(target));
+    let (target, scope) = match &whitened {
+        Some(whitened) => (whitened as &dyn Target, &scope.whitened()),
+        None => (target, scope),
+    };
     let q0 = scope.child("q0").group(Group::Initial);
     let data = target.data(&target_scope);
     let log_p = |z: Expr<'g>| evaluate(target, &target_scope, z);
@@ -70,6 +76,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
     let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
     let betas = temperatures(chain, &scope.child("beta").group(Group::Transition))?;
+    let time = |t: usize| scope.graph().scalar(scope.dtype(), t as f64 / chain.len() as f64);
     let (mut steps, mut diagnostics) = (vec![], vec![]);
     // Line 3: for t = 1 … T.
     for (t, step) in chain.each_step().enumerate() {
@@ -77,6 +84,9 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         let at = StepScope {
             forward: scope.child(&step.forward).group(Group::Transition),
             inverse: scope.child(&step.inverse).group(Group::Inverse),
+            shared: scope.child(&step.shared).group(Group::Transition),
+            time: time(t + 1),
+            start: time(t),
             data: data.map(|x| tile(x, before.state.paths)),
         };
         let bridge = betas.as_ref().map(|betas| {
@@ -86,7 +96,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
                 let data = given.data.map(|x| tile(x, rows / given.rows));
                 chain.initial.log_density(&q0, &Given { rows, data, ..given.clone() }, z)
             };
-            Bridge { beta: betas[t], log_q0: Box::new(log_q0) }
+            Bridge { path: &chain.path, beta: betas[t], log_q0: Box::new(log_q0) }
         });
         let landscape = Landscape { target, scope: target_scope.clone(), bridge };
         // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
@@ -109,6 +119,10 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         Iterates::Mixture { last, indicator } => mixture(&visits, *last, indicator.as_ref(), scope, data, &log_p)?,
     };
     let log_p = log_p(z)?;
+    let (z, log_p) = match whitened {
+        Some(_) => (Whitened::original(&target_scope, z), log_p - Whitened::log_volume(&target_scope)),
+        None => (z, log_p),
+    };
     Ok(Estimate { bound, z, log_p, first, steps, diagnostics })
 }
 

@@ -6,7 +6,8 @@ use crate::density::{AnyDensity, Categorical, Density, Gaussian};
 use crate::error::{Error, Result};
 use crate::limits::{self, within};
 use crate::params::Params;
-use crate::transition::{AnyTransition, Hamiltonian, Transition};
+use crate::target::path::{AnyPath, Path};
+use crate::transition::{AnyTransition, Hamiltonian, Transition, Uha};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -30,6 +31,12 @@ pub struct Chain {
     pub(crate) iterates: Iterates,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) annealing: Annealing,
+    /// The densities that annealed steps see.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) path: AnyPath,
+    /// Whether it runs in whitened coordinates.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) whitened: bool,
 }
 
 /// A chain as it is written in a file, not yet within the limits.
@@ -44,13 +51,17 @@ struct Written {
     iterates: Iterates,
     #[serde(default)]
     annealing: Annealing,
+    #[serde(default)]
+    path: AnyPath,
+    #[serde(default)]
+    whitened: bool,
 }
 
 impl TryFrom<Written> for Chain {
     type Error = Error;
 
-    fn try_from(Written { initial, steps, iterates, annealing }: Written) -> Result<Self> {
-        let chain = Chain { initial, steps, iterates, annealing };
+    fn try_from(Written { initial, steps, iterates, annealing, path, whitened }: Written) -> Result<Self> {
+        let chain = Chain { initial, steps, iterates, annealing, path, whitened };
         chain.size().map(|_| chain)
     }
 }
@@ -83,6 +94,8 @@ pub(crate) struct Step<'a> {
     pub transition: &'a AnyTransition,
     pub forward: String,
     pub inverse: String,
+    /// What all steps of its kind share.
+    pub shared: String,
 }
 
 /// Which parameters the steps of one kind share.
@@ -124,7 +137,14 @@ pub(crate) enum Annealing {
 impl Chain {
     /// A chain without steps: the fixed-form approximation q(z₀|x).
     pub fn new(initial: impl Density + 'static) -> Self {
-        Chain { initial: initial.into_any(), steps: vec![], iterates: Iterates::Last, annealing: Annealing::Off }
+        Chain {
+            initial: initial.into_any(),
+            steps: vec![],
+            iterates: Iterates::default(),
+            annealing: Annealing::default(),
+            path: AnyPath::default(),
+            whitened: false,
+        }
     }
 
     /// Hamiltonian variational inference (Algorithm 3) as in the paper's section 3.1: a diagonal Gaussian, then one
@@ -132,6 +152,13 @@ impl Chain {
     pub fn hamiltonian(leapfrogs: usize) -> Self {
         let chain = Chain::new(Gaussian::diagonal());
         if leapfrogs == 0 { chain } else { chain.step(Hamiltonian::new(leapfrogs)) }
+    }
+
+    /// Differentiable annealed importance sampling (Zhang et al. 2021): this chain, then [`Uha`] steps of one leapfrog that share
+    /// their parameters, at equally spaced temperatures.
+    pub fn dais(self, steps: usize) -> Self {
+        let betas: Vec<f64> = (1..=steps).map(|t| t as f64 / steps as f64).collect();
+        self.steps(steps, Sharing::Everything, Uha::new(1)).annealed(&betas)
     }
 
     /// Add a step with parameters of its own.
@@ -172,9 +199,29 @@ impl Chain {
         Chain { annealing: Annealing::Learned, ..self }
     }
 
+    /// With another path of bridges than the geometric one.
+    pub fn along(self, path: impl Path + 'static) -> Self {
+        Chain { path: path.into_any(), ..self }
+    }
+
+    /// Run in whitened coordinates y, where z = c + Ly with the centre c and the covariance LLᵀ of the initialisation.
+    pub fn whitened(self) -> Self {
+        Chain { whitened: true, ..self }
+    }
+
     /// The initial distribution alone.
     pub(crate) fn initial_alone(&self) -> Self {
-        Chain::new(self.initial.clone())
+        Chain { whitened: self.whitened, ..Chain::new(self.initial.clone()) }
+    }
+
+    /// The chain that learned drifts were added to, with the same names of parameters: to be trained before this one.
+    /// None if it has no such steps.
+    pub fn contained(&self) -> Option<Chain> {
+        let steps = self.steps.iter().map(|s| (s, s.transition.contained()));
+        let simpler = steps.clone().any(|(_, contained)| contained.is_some());
+        let steps = steps
+            .map(|(s, contained)| Steps { transition: contained.unwrap_or_else(|| s.transition.clone()), ..s.clone() });
+        simpler.then(|| Chain { steps: steps.collect(), ..self.clone() })
     }
 
     /// The steps one by one, in order.
@@ -190,7 +237,7 @@ impl Chain {
                     Sharing::Everything => (from, from),
                 };
                 let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
-                Step { transition: &steps.transition, forward, inverse }
+                Step { transition: &steps.transition, forward, inverse, shared: format!("steps{from}") }
             })
         })
     }

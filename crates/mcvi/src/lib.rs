@@ -99,6 +99,7 @@ mod target;
 pub mod transition;
 mod units;
 pub mod vae;
+mod whitening;
 
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
@@ -117,6 +118,7 @@ pub use record::reseal;
 pub use scope::{Choices, Initial, Scope};
 pub use seed::derive_seed;
 pub use sequential::{Stage, grow};
+pub use target::path;
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
 pub use units::Units;
 

@@ -14,6 +14,12 @@ pub struct Units {
 }
 
 impl Units {
+    /// Those of a standard normal.
+    pub(crate) fn standard(dim: usize) -> Self {
+        let factor = (0..dim * dim).map(|i| f64::from(i / dim == i % dim)).collect();
+        Units { center: vec![0.0; dim], scale: vec![1.0; dim], conditional: vec![1.0; dim], factor }
+    }
+
     /// The number of coordinates.
     pub fn dim(&self) -> usize {
         self.center.len()

@@ -7,12 +7,13 @@ use crate::output::{HardwareOptions, print_result, say};
 use crate::progress;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
+use mcvi::density::{Gaussian, Inputs};
 use mcvi::diagnostics::Mean;
 use mcvi::evidence::{EvidenceTarget, TARGETS, target};
 use mcvi::fit::{Settings, fit_observed};
 use mcvi::infer::{Budget, ChainChoice, Request, infer_observed};
 use mcvi::model::Model;
-use mcvi::transition::{Mass, Uha};
+use mcvi::transition::{AnyTransition, Cmcd, Ldvi, Mcd, OverdampedCmcd, TimeNetwork, Uha};
 use mcvi::{Approximation, Chain, Diagnostics, Hardware, Sharing, Target, derive_seed};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub struct Options {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     targets: Vec<String>,
     /// Kernels of the chain after the Gaussian.
-    #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',', default_value = "uha")]
+    #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',', default_value = "riemannian-uha")]
     kernels: Vec<Kernel>,
     /// Numbers of steps.
     #[arg(long, value_name = "T", value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -56,8 +57,20 @@ enum Kernel {
     Gaussian,
     /// Hamiltonian steps of one leapfrog, momenta linear in z and ∇log p (the paper's).
     Hamiltonian,
+    /// Differentiable annealed importance sampling.
+    Dais,
     /// Uncorrected Hamiltonian annealing.
     Uha,
+    /// UHA with momenta whose spread is a network of the position and the time.
+    RiemannianUha,
+    /// Langevin diffusion variational inference: UHA with a learned drift in its inverse.
+    Ldvi,
+    /// Controlled Monte Carlo diffusion, underdamped: UHA with a learned drift forwards and backwards.
+    Cmcd,
+    /// Monte Carlo diffusion: Langevin steps with a learned drift in their inverse.
+    Mcd,
+    /// Controlled Monte Carlo diffusion, overdamped.
+    OverdampedCmcd,
 }
 
 impl Kernel {
@@ -65,18 +78,27 @@ impl Kernel {
         self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
     }
 
-    /// The chain after a Gaussian with this covariance. None where the Gaussian is all.
-    fn chain(self, start: &Chain, dim: usize, full: bool, steps: usize) -> Option<Chain> {
+    /// The chain after a Gaussian. None where the Gaussian is all.
+    fn chain(self, dim: usize, full: bool, steps: usize) -> Option<Chain> {
+        let start = || Chain::new(Gaussian::diagonal()).whitened();
+        let annealed = |step: AnyTransition| Some(start().steps(steps, Sharing::Nothing, step).annealed_learned());
+        let (uha, drift) = (Uha::new(1), TimeNetwork::default());
         match self {
             Kernel::Gaussian => None,
             Kernel::Hamiltonian => Some(mcvi::infer::hamiltonian_chain(dim, full, steps, 1, 0)),
-            Kernel::Uha => {
-                let step = Uha::new(1).mass(if full { Mass::Full } else { Mass::Diagonal });
-                Some(start.clone().steps(steps, Sharing::Nothing, step).annealed_learned())
-            }
+            Kernel::Dais => Some(start().dais(steps)),
+            Kernel::Uha => annealed(uha.into()),
+            Kernel::RiemannianUha => annealed(uha.spread(TimeNetwork::new(Inputs::POSITION, &SPREAD)).into()),
+            Kernel::Ldvi => annealed(Ldvi { uha, drift }.into()),
+            Kernel::Cmcd => annealed(Cmcd { uha, drift }.into()),
+            Kernel::Mcd => annealed(Mcd { drift }.into()),
+            Kernel::OverdampedCmcd => annealed(OverdampedCmcd { drift }.into()),
         }
     }
 }
+
+/// Hidden units of the network that gives the spread of momenta.
+const SPREAD: [usize; 2] = [32, 32];
 
 /// Draws whose moments a chain starts from.
 const START: usize = 20_000;
@@ -230,7 +252,7 @@ fn chain(
 ) -> Result<Option<Row>> {
     let started = Instant::now();
     let dim = start.target().dim();
-    let mut approximation = match kernel.chain(start.chain(), dim, dim <= FULL, steps) {
+    let mut approximation = match kernel.chain(dim, dim <= FULL, steps) {
         None => start.clone(),
         Some(chain) => start.restarted(chain, START, options.seed)?,
     };

@@ -40,6 +40,13 @@ impl Approximation {
         if chains == 0 {
             return Err(Error::Setting { what: "chains", why: "at least one is needed".to_owned() });
         }
+        if self.chain.whitened {
+            let why =
+                "it runs in whitened coordinates, where annealing is not available; anneal from its Gaussian in the \
+                       target's own"
+                    .to_owned();
+            return Err(Error::Setting { what: "chain", why });
+        }
         let first = Approximation { chain: self.chain.initial_alone(), ..self.clone() }.draw(chains, seed)?;
 
         let (target, dtype, d) = (self.target.as_ref(), self.target.dtype(), self.target.dim());
@@ -57,9 +64,17 @@ impl Approximation {
             let gain = step * (evaluate(target, &target_scope, z)? - log_q0(z)?);
             // Nothing is gained or lost if the temperature does not change, even where log p = −∞.
             let gain = step.eq(0.0).select(0.0, gain);
-            let bridge = Bridge { beta, log_q0: Box::new(log_q0) };
+            let bridge = Bridge { path: &self.chain.path, beta, log_q0: Box::new(log_q0) };
             let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(bridge) };
-            let at = StepScope { forward: scope.child("anneal"), inverse: scope.child("anneal.r"), data };
+            let (forward, inverse) = (scope.child("anneal"), scope.child("anneal.r"));
+            let at = StepScope {
+                forward,
+                inverse,
+                shared: scope.child("anneal.shared"),
+                time: beta,
+                start: beta - step,
+                data,
+            };
             let moved = transition.apply(&at, ChainState::new(z), &landscape)?;
             let program =
                 program.seed(derive_seed(seed, "annealing")).update(z, moved.state.z).update(weight, weight + gain);

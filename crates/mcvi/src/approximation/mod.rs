@@ -106,6 +106,11 @@ impl Approximation {
         Ok(Approximation { chain, params, ..self.clone() })
     }
 
+    /// Another chain with the same initialisation, before anything is learned.
+    pub(crate) fn fresh(&self, chain: Chain) -> Result<Self> {
+        Approximation { chain, params: Params::default(), ..self.clone() }.started()
+    }
+
     /// Another chain for the same target, initialised from the moments of draws of this one.
     pub fn restarted(&self, chain: Chain, draws: usize, seed: u64) -> Result<Self> {
         let moments = Initialisation::moments(&self.draw(draws, derive_seed(seed, "moments"))?.z);

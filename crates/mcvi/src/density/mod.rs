@@ -10,6 +10,7 @@ pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
 pub(crate) use gaussian::log_normal;
 pub use gaussian::{Covariance, Gaussian};
+pub(crate) use predictor::standardised;
 pub use predictor::{Inputs, Predictor};
 pub use proposal::{Drift, RandomWalk};
 

@@ -85,9 +85,7 @@ impl Predictor {
                 Ok(sum)
             }
             Predictor::Network { inputs, network } => {
-                let features = features(scope, given, *inputs)?;
-                let inputs: Vec<(&str, Expr<'g>)> =
-                    features.iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect();
+                let inputs = standardised(scope, given, *inputs)?;
                 // A small output layer: the density is initially near its constant.
                 let out = network.apply(&scope.for_network(), &inputs, outputs, 0.1);
                 Ok(scope.shifted(scope.multiplied(out, scale), center))
@@ -117,6 +115,16 @@ impl Predictor {
             Predictor::Network { .. } => Ok(None),
         }
     }
+}
+
+/// What a network sees: centred features in their typical units, by name.
+pub(crate) fn standardised<'g>(
+    scope: &Scope<'g>,
+    given: &Given<'g>,
+    inputs: Inputs,
+) -> Result<Vec<(&'static str, Expr<'g>)>> {
+    let found = features(scope, given, inputs)?;
+    Ok(found.into_iter().map(|f| (f.name, scope.divided(f.value, &f.scale))).collect())
 }
 
 fn features<'g>(scope: &Scope<'g>, given: &Given<'g>, inputs: Inputs) -> Result<Vec<Feature<'g>>> {

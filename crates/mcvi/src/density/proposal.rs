@@ -50,7 +50,8 @@ impl Density for RandomWalk {
 }
 
 impl Drift {
-    fn parts<'g>(scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
+    /// The mean and the logarithm of s.
+    pub(crate) fn parts<'g>(scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
         let (at, log_sd) = (here(given)?, log_sd(scope, given, 0.7));
         Ok((at.z + (log_sd * 2.0).exp() * 0.5 * at.gradient, log_sd))
     }

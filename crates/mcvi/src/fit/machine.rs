@@ -133,6 +133,16 @@ impl Fit {
         }
     }
 
+    /// The settings.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Lower the maximum number of iterations.
+    pub(super) fn limit(&mut self, iterations: usize) {
+        self.settings.iterations = self.settings.iterations.min(iterations);
+    }
+
     /// Iterations so far.
     pub fn iterations(&self) -> usize {
         self.loop_state.iterations

@@ -29,6 +29,7 @@ pub use state::FitState;
 pub use training::{IterationStats, Training};
 
 use crate::approximation::Approximation;
+use crate::chain::Chain;
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -94,6 +95,9 @@ pub struct FitReport {
 }
 
 /// Maximise the bound over everything that is learned.
+///
+/// A chain with networks in time is fitted without them first and never ends below that (see
+/// [`Chain::contained`](crate::Chain::contained)). Each such stage has an equal share of the time that is left.
 pub fn fit(approximation: &mut Approximation, settings: &Settings) -> Result<FitReport> {
     fit_observed(approximation, settings, |_| ControlFlow::Continue(()))
 }
@@ -103,11 +107,45 @@ pub fn fit(approximation: &mut Approximation, settings: &Settings) -> Result<Fit
 pub fn fit_observed(
     approximation: &mut Approximation,
     settings: &Settings,
+    mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+) -> Result<FitReport> {
+    // From the innermost chain outwards.
+    let mut stages: Vec<Chain> = std::iter::successors(approximation.chain.contained(), Chain::contained).collect();
+    let mut allowed = Allowance::new(None, settings.seconds);
+    let whole = approximation.chain.clone();
+    if let Some(innermost) = stages.last() {
+        *approximation = approximation.fresh(innermost.clone())?;
+    }
+    while let Some(chain) = stages.pop() {
+        let share = allowed.seconds_left().map(|s| s / (stages.len() + 2) as f64);
+        *approximation = approximation.with_chain(chain)?;
+        let report = fit_stage(approximation, settings, &mut Allowance::new(None, share), &mut observe)?;
+        allowed.spend(report.iterations);
+        if report.stop_reason == StopReason::Interrupted {
+            return Ok(report);
+        }
+    }
+    *approximation = approximation.with_chain(whole)?;
+    fit_stage(approximation, settings, &mut allowed, observe)
+}
+
+/// Iterations in which networks in time are learned.
+const NETWORKS: usize = 20_000;
+
+/// Fit one chain as it is.
+fn fit_stage(
+    approximation: &mut Approximation,
+    settings: &Settings,
+    allowed: &mut Allowance,
     observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
 ) -> Result<FitReport> {
-    let mut allowed = Allowance::new(None, settings.seconds);
-    let mut fit = Fit::new(approximation, settings)?;
-    let stop_reason = fit.run(&mut allowed, observe)?;
+    let settings = match approximation.chain.contained() {
+        None => settings.clone(),
+        Some(_) => Settings { iterations: settings.iterations.min(NETWORKS), ..settings.for_networks() },
+    };
+    let mut fit = Fit::new(approximation, &settings)?;
+    fit.fit_in(allowed)?;
+    let stop_reason = fit.run(allowed, observe)?;
     let (params, report) = fit.finish(stop_reason)?;
     approximation.params = params;
     Ok(report)
@@ -158,6 +196,18 @@ impl Allowance {
 }
 
 impl Fit {
+    /// If the learning rate depends on the number of iterations and time is limited, take the first iterations and lower that
+    /// number to what time allows.
+    fn fit_in(&mut self, allowed: &mut Allowance) -> Result<()> {
+        if self.settings().schedule == Schedule::Cosine && allowed.seconds_left().is_some() {
+            let before = self.iterations();
+            self.step(usize::MAX)?;
+            allowed.spend(self.iterations() - before);
+            self.limit(self.iterations() + allowed.iterations_left(self.pace()));
+        }
+        Ok(())
+    }
+
     /// Step until the fit is complete, the budget is used up ([`StopReason::Budget`]) or the observer stops it.
     pub fn run(
         &mut self,

@@ -87,6 +87,15 @@ impl Settings {
         Settings { iterations, seconds: None, ..self.clone() }
     }
 
+    /// These settings for a chain with networks. They cannot be initialised by regression: they are learned with more draws, more
+    /// slowly, and to the end of the schedule.
+    pub(crate) fn for_networks(&self) -> Self {
+        if self.schedule != Schedule::Automatic {
+            return self.clone();
+        }
+        Settings { draws: 2 * self.draws, rate: self.rate / 3.0, schedule: Schedule::Cosine, ..self.clone() }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         positive("learning rate", self.rate)?;
         positive("rate of the transitions", self.transition_rate)?;

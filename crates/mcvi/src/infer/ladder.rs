@@ -4,7 +4,7 @@ use super::ChainChoice;
 use crate::approximation::Diagnostics;
 use crate::chain::{Chain, Sharing};
 use crate::density::{AnyDensity, Gaussian, Inputs};
-use crate::fit::{Schedule, Settings};
+use crate::fit::Settings;
 use crate::transition::{Hamiltonian, Inverse};
 
 /// Pareto k̂ at a safe distance from where a verdict changes.
@@ -48,14 +48,10 @@ pub(super) fn is_enough(chain: &Chain, diagnostics: &Diagnostics, attempts: usiz
     chain.is_empty() || diagnostics.pareto_k <= COMFORTABLE || attempts > 2
 }
 
-/// A Gaussian alone is learned quickly. Networks cannot be initialised by regression: they are learned with more draws,
-/// more slowly, and to the end of the schedule.
+/// A Gaussian alone is learned quickly.
 pub(super) fn settings(chain: &Chain, requested: &Settings, choice: &ChainChoice) -> Settings {
     if chain.is_empty() && *choice == ChainChoice::Auto {
         return Settings { iterations: requested.iterations.min(PLAIN), ..requested.clone() };
     }
-    if !chain.has_network() || requested.schedule != Schedule::Automatic {
-        return requested.clone();
-    }
-    Settings { draws: 2 * requested.draws, rate: requested.rate / 3.0, schedule: Schedule::Cosine, ..requested.clone() }
+    if chain.has_network() { requested.for_networks() } else { requested.clone() }
 }

@@ -17,7 +17,7 @@ use crate::params::{Group, Param, Params};
 use crate::units::Units;
 use mcvi_expr::{Array, DType, Expr, Graph, Shape};
 use packing::place;
-use std::cell::{Ref, RefCell};
+use std::cell::{OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -49,6 +49,7 @@ struct Build<'g> {
     choices: Choices,
     positions: Rc<Units>,
     momenta: Rc<Units>,
+    standard: OnceCell<Rc<Units>>,
     seed: u64,
     params: RefCell<Params>,
     packed: Option<Expr<'g>>,
@@ -64,6 +65,8 @@ pub struct Scope<'g> {
     build: Rc<Build<'g>>,
     path: String,
     group: Group,
+    /// Whether positions are whitened, so that their units are standard.
+    whitened: bool,
 }
 
 impl<'g> Scope<'g> {
@@ -84,6 +87,7 @@ impl<'g> Scope<'g> {
             choices,
             positions: Rc::new(start.positions()),
             momenta: Rc::new(start.momenta()),
+            standard: OnceCell::new(),
             seed: start.seed,
             params: RefCell::new(params.clone()),
             packed,
@@ -92,7 +96,7 @@ impl<'g> Scope<'g> {
             observations: RefCell::default(),
             error: RefCell::default(),
         };
-        Ok(Scope { build: Rc::new(build), path: String::new(), group: Group::Target })
+        Ok(Scope { build: Rc::new(build), path: String::new(), group: Group::Target, whitened: false })
     }
 
     /// The graph expressions are built in.
@@ -115,20 +119,34 @@ impl<'g> Scope<'g> {
         self.build.choices
     }
 
-    /// The location and scale of the target.
+    /// The location and scale of positions: those of the target, or standard ones where they are whitened.
     pub fn positions(&self) -> Rc<Units> {
-        self.build.positions.clone()
+        if self.whitened { self.standard() } else { self.build.positions.clone() }
     }
 
     /// The typical scale of momenta, or of gradients of the target.
     pub fn momenta(&self) -> Rc<Units> {
-        self.build.momenta.clone()
+        if self.whitened { self.standard() } else { self.build.momenta.clone() }
+    }
+
+    fn standard(&self) -> Rc<Units> {
+        self.build.standard.get_or_init(|| Rc::new(Units::standard(self.build.positions.dim()))).clone()
+    }
+
+    /// The same scope in whitened coordinates.
+    pub(crate) fn whitened(&self) -> Self {
+        Scope { whitened: true, ..self.clone() }
+    }
+
+    /// The outermost scope.
+    pub(crate) fn root(&self) -> Self {
+        Scope { path: String::new(), ..self.clone() }
     }
 
     /// A scope within this one.
     pub fn child(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        Scope { build: self.build.clone(), path, group: self.group }
+        Scope { path, ..self.clone() }
     }
 
     /// The same scope for parameters of another group.

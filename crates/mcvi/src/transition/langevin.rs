@@ -1,9 +1,10 @@
 //! Langevin dynamics without accept/reject: a step along the gradient with noise, inverted by a learned density.
 
-use super::{AnyTransition, ChainState, Inverse, Moved, StepScope, Transition};
+use super::{AnyTransition, ChainState, Direction, Inverse, Moved, StepScope, Transition};
 use crate::density::{Density, Drift, Given};
 use crate::error::Result;
-use crate::target::Landscape;
+use crate::target::{Landscape, Point};
+use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// zₜ ~ N(zₜ₋₁ + ½s² ∇log p(x, zₜ₋₁), s²), s learned for each coordinate.
@@ -20,26 +21,43 @@ impl Langevin {
     pub fn new(inverse: Inverse) -> Self {
         Langevin { inverse }
     }
+
+    /// The step, inverted by itself, with means shifted in units of s: by f(zₜ₋₁) on the way there, by b(zₜ) on the way back.
+    pub(super) fn shifted<'g>(
+        at: &StepScope<'g>,
+        state: ChainState<'g>,
+        target: &Landscape<'_, 'g>,
+        shift: impl Fn(Direction, Point<'g>) -> Result<Option<Expr<'g>>>,
+    ) -> Result<Moved<'g>> {
+        let drift = |here| Drift::parts(&at.forward, &Given::position(&at.forward, here, at.data));
+        let from = target.at(state.z)?;
+        let (mean, log_sd) = drift(from)?;
+        let (sd, xi) = (log_sd.exp(), at.forward.normal(state.z.shape()));
+        let z = mean + sd * shift(Direction::Forward, from)?.map_or(xi, |f| xi + f);
+        let to = target.at(z)?;
+        // The noise with which the way back would have drawn zₜ₋₁.
+        let back = (state.z - drift(to)?.0) / sd;
+        let back = shift(Direction::Backward, to)?.map_or(back, |b| back - b);
+        Ok(Moved::new(state.at(z), (xi.square() - back.square()).sum(&[1]) * 0.5))
+    }
 }
 
 impl Transition for Langevin {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let Inverse::Learned(r) = &self.inverse else { return Langevin::shifted(at, state, target, |_, _| Ok(None)) };
         let from = target.at(state.z)?;
         let (z, log_q) = Drift.draw(&at.forward, &Given::position(&at.forward, from, at.data))?;
         let back = Given::position(&at.forward, target.at(z)?, at.data);
-        let log_r = match &self.inverse {
-            Inverse::Reversed => Drift.log_density(&at.forward, &back, state.z)?,
-            Inverse::Learned(r) => r.log_density(&at.inverse, &back, state.z)?,
-        };
-        Ok(Moved::new(state.at(z), log_r - log_q))
+        Ok(Moved::new(state.at(z), r.log_density(&at.inverse, &back, state.z)? - log_q))
     }
 
     fn name(&self) -> (String, String) {
         ("Langevin step".to_owned(), String::new())
     }
 
+    /// The gradient at the start of a step is that at the end of the one before.
     fn gradients(&self) -> usize {
-        2
+        1
     }
 
     fn has_network(&self) -> bool {

@@ -1,18 +1,29 @@
 //! Transitions: one operator a file, one contract for all.
 
+mod cmcd;
 mod gibbs;
 mod hamiltonian;
 mod langevin;
+mod ldvi;
+mod mcd;
 mod metropolis;
 mod over_relaxation;
+mod overdamped_cmcd;
+mod time_network;
 mod uha;
 mod underdamped;
 
+pub use cmcd::Cmcd;
 pub use gibbs::Gibbs;
 pub use hamiltonian::{Dynamics, Hamiltonian, Mass};
 pub use langevin::Langevin;
+pub use ldvi::Ldvi;
+pub use mcd::Mcd;
 pub use metropolis::{AcceptInverse, AcceptModel, Around, MetropolisHastings};
 pub use over_relaxation::OverRelaxation;
+pub use overdamped_cmcd::OverdampedCmcd;
+use time_network::Direction;
+pub use time_network::TimeNetwork;
 pub use uha::Uha;
 pub use underdamped::Underdamped;
 // Proposals for Metropolis–Hastings steps.
@@ -38,6 +49,12 @@ use std::sync::Arc;
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
+
+    /// The simpler transition that this one is before its drift is learned, with parameters of the same names: chains are
+    /// trained with that first.
+    fn contained(&self) -> Option<AnyTransition> {
+        None
+    }
 
     /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
     fn name(&self) -> (String, String) {
@@ -81,12 +98,17 @@ pub trait Transition: Debug + Send + Sync {
 
 any! {
     /// Any transition, as data if it is built in.
-    AnyTransition is Transition: Gibbs, Hamiltonian, Langevin, MetropolisHastings, OverRelaxation, Uha, Underdamped
+    AnyTransition is Transition:
+        Cmcd, Gibbs, Hamiltonian, Langevin, Ldvi, Mcd, MetropolisHastings, OverRelaxation, OverdampedCmcd, Uha, Underdamped
 }
 
 impl Transition for AnyTransition {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         self.get()?.apply(at, state, target)
+    }
+
+    fn contained(&self) -> Option<AnyTransition> {
+        self.get().ok()?.contained()
     }
 
     fn name(&self) -> (String, String) {
@@ -120,6 +142,12 @@ pub struct StepScope<'g> {
     pub forward: Scope<'g>,
     /// For those of its inverse model.
     pub inverse: Scope<'g>,
+    /// For those that all steps of its kind share, such as the weights of a network in time.
+    pub shared: Scope<'g>,
+    /// The time t/T at which step t of T ends.
+    pub time: Expr<'g>,
+    /// The time at which it starts, where the one before ended.
+    pub start: Expr<'g>,
     /// The observations, if the target has them.
     pub data: Option<Expr<'g>>,
 }
@@ -133,8 +161,18 @@ pub struct ChainState<'g> {
     pub paths: usize,
     /// The log probability of each row's path; none while there is only one.
     pub log_weight: Option<Expr<'g>>,
-    /// A momentum that a step has left for those that keep it, [rows, dim], standard normal where the chain ends.
-    pub momentum: Option<Expr<'g>>,
+    /// A momentum that a step has left for those that keep it.
+    pub momentum: Option<Momentum<'g>>,
+}
+
+/// A momentum that is kept between steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Momentum<'g> {
+    /// The momentum, [rows, dim].
+    pub v: Expr<'g>,
+    /// log r(v|x, z) of each row if the chain ended here. The step that left it has added this to its ratio; a step that goes on
+    /// with v takes it back.
+    pub log_density: Expr<'g>,
 }
 
 impl<'g> ChainState<'g> {
@@ -149,8 +187,8 @@ impl<'g> ChainState<'g> {
     }
 
     /// The same, with a momentum for the next step that keeps one.
-    pub fn with_momentum(self, v: Expr<'g>) -> Self {
-        ChainState { momentum: Some(v), ..self }
+    pub fn with_momentum(self, momentum: Momentum<'g>) -> Self {
+        ChainState { momentum: Some(momentum), ..self }
     }
 
     /// The number of rows.

@@ -4,18 +4,26 @@
 //! "Differentiable annealed importance sampling and the perils of gradient noise", whose chain (DAIS) is the same in law.
 //! Usually on bridges, see [`Chain::annealed_learned`](crate::Chain::annealed_learned).
 
-use super::{AnyTransition, ChainState, Diagnostic, Mass, Moved, StepScope, Transition, counted};
+use super::{
+    AnyTransition, ChainState, Diagnostic, Direction, Mass, Momentum, Moved, StepScope, TimeNetwork, Transition,
+    counted,
+};
 use crate::error::Result;
 use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::{Initial, Scope};
-use crate::target::Landscape;
+use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// A partial refreshment v′ ~ N(γv, 1 − γ²), then k leapfrogs; γ, step size and mass are learned.
 ///
-/// The momentum is in units of M^½, so that steps with masses of their own pass it on.
+/// The momentum is in units of M^½, so that steps with masses of their own pass it on. DAIS (Zhang et al.) is the same with
+/// one set of parameters for all steps and temperatures that are not learned: [`Chain::dais`](crate::Chain::dais).
+///
+/// With a learned spread D(z, t), momenta at rest are N(0, D²) and the force is D²∇log p: steps are long where the posterior
+/// is wide and short where it is narrow, as in Riemannian Hamiltonian Monte Carlo (Girolami & Calderhead 2011) with a
+/// diagonal metric. Kicks depend on the position alone and drifts on the momentum alone, so that volume is still preserved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uha {
@@ -25,6 +33,16 @@ pub struct Uha {
     /// The mass matrix.
     #[serde(default)]
     pub mass: Mass,
+    /// Logarithms of the standard deviations D(z, t) of momenta at rest, if they depend on the position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<TimeNetwork>,
+}
+
+/// One leapfrog a step, and a diagonal mass.
+impl Default for Uha {
+    fn default() -> Self {
+        Uha::new(1)
+    }
 }
 
 fn one() -> usize {
@@ -37,43 +55,146 @@ impl Uha {
 
     /// With this many leapfrogs a step and a diagonal mass.
     pub fn new(leapfrogs: usize) -> Self {
-        Uha { leapfrogs, mass: Mass::Diagonal }
+        Uha { leapfrogs, mass: Mass::Diagonal, spread: None }
     }
 
     /// With another mass matrix.
     pub fn mass(self, mass: Mass) -> Self {
         Uha { mass, ..self }
     }
+
+    /// With momenta whose spread depends on the position: logarithms of D(z, t) by this network.
+    pub fn spread(self, network: TimeNetwork) -> Self {
+        Uha { spread: Some(network), ..self }
+    }
 }
 
-impl Transition for Uha {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+impl Uha {
+    /// Momenta at rest at a point and a time.
+    fn rest<'g>(&self, at: &StepScope<'g>, here: Point<'g>, time: Expr<'g>) -> Result<Rest<'g>> {
+        let Some(spread) = &self.spread else { return Ok(Rest::Standard) };
+        let log_sd = spread.evaluate(at, "spread", here, time, None)?;
+        Ok(Rest::Spread { log_sd, sd: log_sd.exp() })
+    }
+
+    /// The step, with refreshments whose means are shifted: forward v′ ~ N(γv + sD f(z, v), s²D²), backward v ~ N(γv′ + sD
+    /// b(z, v′), s²D²), s² = 1 − γ². `shift` gives f and b, or nothing.
+    pub(super) fn shifted<'g>(
+        &self,
+        at: &StepScope<'g>,
+        state: ChainState<'g>,
+        target: &Landscape<'_, 'g>,
+        shift: impl Fn(Direction, Point<'g>, Expr<'g>) -> Result<Option<Expr<'g>>>,
+    ) -> Result<Moved<'g>> {
         let scope = &at.forward;
         let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![0.5_f64.ln()])).exp();
         // The share γ of the momentum that is kept.
         let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
+        let sd = (1.0 - keep.square()).sqrt();
         let root = Root::new(self.mass, scope);
         let mut here = target.at(state.z)?;
+        let mut rest = self.rest(at, here, at.start)?;
 
         // The first step draws a momentum of its own; the following ones find theirs.
-        let v = state.momentum.unwrap_or_else(|| scope.normal(state.z.shape()));
-        let refreshed = keep * v + (1.0 - keep.square()).sqrt() * scope.normal(v.shape());
-        let (first, mut v) = (here, refreshed);
+        let before = state.momentum.unwrap_or_else(|| {
+            let e = scope.normal(state.z.shape());
+            Momentum { v: rest.times(e), log_density: rest.log_density(rest.times(e)) }
+        });
+        let v = rest.units(before.v);
+        let xi = scope.normal(v.shape());
+        let f = shift(Direction::Forward, here, v)?;
+        let pushed = f.map_or(xi, |f| xi + f);
+        let refreshed = keep * v + sd * pushed;
+        let b = shift(Direction::Backward, here, refreshed)?;
+        let squares = match (f, b) {
+            // Without shifts it is a rotation of (v, ξ), so that ξ² − (v − γv′)²/s² = v′² − v².
+            (None, None) => refreshed.square() - v.square(),
+            _ => {
+                // The noise with which the way back would have drawn v: (v − γv′)/s − b.
+                let back = sd * v - keep * pushed;
+                xi.square() - b.map_or(back, |b| back - b).square()
+            }
+        };
+        let refreshment = squares.sum(&[1]) * 0.5;
+
         // The leapfrogs preserve volume, and are undone exactly.
+        let (first, mut v) = (here, rest.times(refreshed));
+        let start = rest.log_density(v);
         for _ in 0..self.leapfrogs {
-            v = v + eps * 0.5 * root.transposed(here.gradient);
+            v = v + eps * 0.5 * rest.force(root.transposed(here.gradient));
             here = target.at(here.z + eps * root.times(v))?;
-            v = v + eps * 0.5 * root.transposed(here.gradient);
+            rest = self.rest(at, here, at.time)?;
+            v = v + eps * 0.5 * rest.force(root.transposed(here.gradient));
         }
-        // The refreshment is reversible for N(0, 1): log N(v|v′) − log N(v′|v) = log N(v) − log N(v′). Of the log N(v) between
-        // steps only the last remains, so that every step ends with its own and the sum may stop after any.
-        let log_ratio = log_normal(v) - log_normal(refreshed);
-        let energy_change = log_normal(refreshed) + first.log_p - log_normal(v) - here.log_p;
-        Ok(Moved::new(state.at(here.z).with_momentum(v), log_ratio).with(Diagnostic::EnergyChange, energy_change))
+        // The step ends with the density of its momentum and takes back the one before, so that the sum may stop after any.
+        let log_density = rest.log_density(v);
+        let log_ratio = refreshment + log_density - before.log_density;
+        let energy_change = start + first.log_p - log_density - here.log_p;
+        let moved = state.at(here.z).with_momentum(Momentum { v, log_density });
+        Ok(Moved::new(moved, log_ratio).with(Diagnostic::EnergyChange, energy_change))
+    }
+}
+
+/// Momenta at rest: N(0, D²).
+enum Rest<'g> {
+    /// D = 1.
+    Standard,
+    Spread {
+        log_sd: Expr<'g>,
+        sd: Expr<'g>,
+    },
+}
+
+/// The largest force, in standard deviations of a momentum at rest: a row that meets a larger one would be lost.
+const FORCE: f64 = 30.0;
+
+impl<'g> Rest<'g> {
+    /// De.
+    fn times(&self, e: Expr<'g>) -> Expr<'g> {
+        match self {
+            Rest::Standard => e,
+            Rest::Spread { sd, .. } => *sd * e,
+        }
+    }
+
+    /// v/D.
+    fn units(&self, v: Expr<'g>) -> Expr<'g> {
+        match self {
+            Rest::Standard => v,
+            Rest::Spread { sd, .. } => v / *sd,
+        }
+    }
+
+    /// D²g, limited.
+    fn force(&self, g: Expr<'g>) -> Expr<'g> {
+        match self {
+            Rest::Standard => g,
+            Rest::Spread { sd, .. } => *sd * (*sd * g).max(-FORCE).min(FORCE),
+        }
+    }
+
+    /// log N(v; 0, D²) of each row, without its constant, which cancels.
+    fn log_density(&self, v: Expr<'g>) -> Expr<'g> {
+        let e = self.units(v).square().sum(&[1]) * -0.5;
+        match self {
+            Rest::Standard => e,
+            Rest::Spread { log_sd, .. } => e - log_sd.sum(&[1]),
+        }
+    }
+}
+
+impl Transition for Uha {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.shifted(at, state, target, |_, _, _| Ok(None))
+    }
+
+    fn contained(&self) -> Option<AnyTransition> {
+        self.spread.as_ref().map(|_| Uha { spread: None, ..self.clone() }.into())
     }
 
     fn name(&self) -> (String, String) {
-        ("UHA step".to_owned(), format!("of {}", counted(self.leapfrogs, "leapfrog")))
+        let name = if self.spread.is_some() { "Riemannian UHA step" } else { "UHA step" };
+        (name.to_owned(), format!("of {}", counted(self.leapfrogs, "leapfrog")))
     }
 
     /// The gradient at the start of a step is that at the end of the one before.
@@ -83,7 +204,11 @@ impl Transition for Uha {
 
     fn size(&self) -> Result<usize> {
         within("leapfrogs", self.leapfrogs, 0..=limits::LEAPFROGS)?;
-        Ok(0)
+        self.spread.as_ref().map_or(Ok(0), TimeNetwork::size)
+    }
+
+    fn has_network(&self) -> bool {
+        self.spread.is_some()
     }
 
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
@@ -93,11 +218,6 @@ impl Transition for Uha {
     fn into_any(self) -> AnyTransition {
         self.into()
     }
-}
-
-/// log N(v; 0, 1) of each row, without its constant, which cancels.
-fn log_normal(v: Expr<'_>) -> Expr<'_> {
-    v.square().sum(&[1]) * -0.5
 }
 
 /// M^−½, which maps momenta in units of M^½ to velocities.

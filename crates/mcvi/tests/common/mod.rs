@@ -2,9 +2,10 @@
 #![allow(dead_code)] // Each test file uses its share.
 
 use mcvi::density::{Bernoulli, Categorical, Covariance, Density, Gaussian, Inputs, Predictor};
+use mcvi::path::Power;
 use mcvi::transition::{
-    AcceptInverse, AcceptModel, Drift, Gibbs, Hamiltonian, Inverse, Langevin, Mass, MetropolisHastings, OverRelaxation,
-    RandomWalk, Uha, Underdamped,
+    AcceptInverse, AcceptModel, Cmcd, Drift, Gibbs, Hamiltonian, Inverse, Langevin, Ldvi, Mass, Mcd,
+    MetropolisHastings, OverRelaxation, OverdampedCmcd, RandomWalk, TimeNetwork, Uha, Underdamped,
 };
 use mcvi::{Approximation, Chain, Conditional, Initialisation, Params, Scope, Sharing, Target};
 use mcvi_expr::Expr;
@@ -267,6 +268,11 @@ fn kicked(kicks: usize) -> Underdamped {
     Underdamped { momentum: Gaussian::momenta_at_rest().into(), inverse: Inverse::Reversed, ..Underdamped::new(kicks) }
 }
 
+/// A network in time.
+fn in_time() -> TimeNetwork {
+    TimeNetwork::new(Inputs::GRADIENT, &[5])
+}
+
 /// Hamiltonian and Langevin dynamics without accept/reject.
 pub fn dynamics(starts: &Starts) -> Vec<Case> {
     let wide = || starts.wide.clone();
@@ -298,6 +304,25 @@ pub fn dynamics(starts: &Starts) -> Vec<Case> {
         case(
             "UHA, annealed, then a leapfrog",
             broad().steps(3, Sharing::Nothing, Uha::new(1)).step(hmc(1)).annealed_learned(),
+        ),
+        case("UHA, spread by a network", broad().steps(2, Sharing::Nothing, Uha::new(1).spread(in_time()))),
+        case(
+            "UHA, whitened, annealed",
+            learned().whitened().steps(2, Sharing::Nothing, Uha::new(1)).annealed_learned(),
+        )
+        .weights(Weights::Heavy),
+        tilted("DAIS", wide().dais(3)),
+        case("LDVI, T = 2", broad().steps(2, Sharing::Nothing, Ldvi { uha: Uha::new(2), drift: in_time() })),
+        case(
+            "CMCD, spread by a network, annealed",
+            broad()
+                .steps(2, Sharing::Transitions, Cmcd { uha: Uha::new(1).spread(in_time()), drift: in_time() })
+                .annealed_learned(),
+        ),
+        case("MCD, T = 2", broad().steps(2, Sharing::Nothing, Mcd { drift: in_time() })),
+        case(
+            "overdamped CMCD, annealed",
+            broad().steps(2, Sharing::Everything, OverdampedCmcd { drift: in_time() }).annealed_learned(),
         ),
         tilted("underdamped, reversed, T = 2", wide().steps(2, Sharing::Transitions, kicked(1))),
     ]
@@ -372,6 +397,10 @@ pub fn mixed(starts: &Starts) -> Vec<Case> {
         case("bridges at fixed temperatures", broad().steps(2, Sharing::Nothing, hmc(1)).annealed(&[0.5, 1.0])),
         case("bridges at learned temperatures", learned().steps(2, Sharing::Transitions, hmc(1)).annealed_learned())
             .weights(Weights::Heavy),
+        case(
+            "a power path",
+            broad().steps(3, Sharing::Nothing, Uha::new(1)).annealed_learned().along(Power { exponent: 0.5 }),
+        ),
         case("bridges with accepts", broad().steps(2, Sharing::Transitions, walk()).annealed(&[0.5, 1.0])),
     ]
 }

@@ -1,8 +1,11 @@
 //! The distribution to approximate: log p(x, z) as an expression of a batch of z.
 
+pub mod path;
+
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 use mcvi_expr::{DType, Expr, grad};
+use path::AnyPath;
 
 /// An unnormalised posterior. Rows of z are independent chains, or latent variables of different datapoints.
 pub trait Target: Send + Sync {
@@ -107,39 +110,30 @@ pub struct Landscape<'a, 'g> {
     pub(crate) bridge: Option<Bridge<'a, 'g>>,
 }
 
-/// The geometric path from q₀ to p: (1 − β) log q₀(z) + β log p(x, z).
+/// A density between q₀ and p, on a path.
 pub(crate) struct Bridge<'a, 'g> {
+    pub path: &'a AnyPath,
     pub beta: Expr<'g>,
     pub log_q0: Box<dyn Fn(Expr<'g>) -> Result<Expr<'g>> + 'a>,
-}
-
-impl<'g> Bridge<'_, 'g> {
-    /// Between a value of q₀'s and the posterior's.
-    fn between(&self, q0: Expr<'g>, p: Expr<'g>) -> Expr<'g> {
-        q0 + self.beta * (p - q0)
-    }
 }
 
 impl<'g> Landscape<'_, 'g> {
     /// The log density and its gradient at z.
     pub fn at(&self, z: Expr<'g>) -> Result<Point<'g>> {
         // Rows are independent, so the gradient of the sum holds every row's gradient.
-        let slope = |log_density: Expr<'g>| -> Result<Expr<'g>> { Ok(grad(log_density.sum_all(), &[z.opaque()])?[0]) };
-        let log_p = evaluate(self.target, &self.scope, z)?;
-        let Some(bridge) = &self.bridge else { return Ok(Point { z, log_p, gradient: slope(log_p)? }) };
-        // Gradients of q₀ and p are taken apart, so that steps that meet at z share them whatever their β.
-        let log_q0 = (bridge.log_q0)(z.opaque())?;
-        let gradient = bridge.between(slope(log_q0)?, slope(log_p)?);
-        Ok(Point { z, log_p: bridge.between(log_q0, log_p), gradient })
+        let point = |log_p: Expr<'g>| -> Result<Point<'g>> {
+            Ok(Point { z, log_p, gradient: grad(log_p.sum_all(), &[z.opaque()])?[0] })
+        };
+        let p = point(evaluate(self.target, &self.scope, z)?)?;
+        match &self.bridge {
+            None => Ok(p),
+            Some(bridge) => bridge.path.between(bridge.beta, point((bridge.log_q0)(z.opaque())?)?, p),
+        }
     }
 
     /// The log density of each row of z.
     pub fn log_density(&self, z: Expr<'g>) -> Result<Expr<'g>> {
-        let log_p = evaluate(self.target, &self.scope, z)?;
-        match &self.bridge {
-            Some(bridge) => Ok(bridge.between((bridge.log_q0)(z.opaque())?, log_p)),
-            None => Ok(log_p),
-        }
+        Ok(self.at(z)?.log_p)
     }
 
     /// The distribution of one coordinate of z given the others.

@@ -1,0 +1,58 @@
+//! Controlled Monte Carlo diffusion, underdamped: UHA with a learned drift that is used forwards and backwards.
+//!
+//! Vargas et al. (2024), "Transport meets Variational Inference: Controlled Monte Carlo Diffusions".
+
+use super::{AnyTransition, ChainState, Direction, Moved, StepScope, TimeNetwork, Transition, Uha};
+use crate::error::Result;
+use crate::params::Params;
+use crate::target::Landscape;
+use serde::{Deserialize, Serialize};
+
+/// A [`Uha`] step with refreshments v′ ~ N(γv + s c(z, v, t), s²), undone by v ~ N(γv′ − s c(z, v′, t), s²), with a learned c.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cmcd {
+    /// The step without its learned drift.
+    #[serde(default)]
+    pub uha: Uha,
+    /// The drift c.
+    #[serde(default)]
+    pub drift: TimeNetwork,
+}
+
+impl Transition for Cmcd {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.uha.shifted(at, state, target, |direction, here, v| {
+            let drift = self.drift.evaluate(at, "drift", here, at.time, Some(v))?;
+            Ok(Some(if direction == Direction::Forward { drift } else { -drift }))
+        })
+    }
+
+    fn contained(&self) -> Option<AnyTransition> {
+        Some(self.uha.clone().into())
+    }
+
+    fn name(&self) -> (String, String) {
+        ("CMCD step".to_owned(), self.uha.name().1)
+    }
+
+    fn gradients(&self) -> usize {
+        self.uha.gradients()
+    }
+
+    fn has_network(&self) -> bool {
+        true
+    }
+
+    fn size(&self) -> Result<usize> {
+        Ok(self.uha.size()? + self.drift.size()?)
+    }
+
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        self.uha.step_size(params, forward)
+    }
+
+    fn into_any(self) -> AnyTransition {
+        self.into()
+    }
+}
