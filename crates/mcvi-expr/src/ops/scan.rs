@@ -1,0 +1,205 @@
+//! Loops: one body, compiled once and run many times. Their derivative is in `calculus`, since it differentiates the body.
+
+use crate::error::{At, Error, Result};
+use crate::graph::{Expr, Graph, Node, NodeId, Op, Part, Scan};
+use crate::shape::{DType, Shape};
+use std::collections::{BTreeSet, HashSet};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Carries or elements at an iteration, or what a body makes of them.
+type Exprs<'g> = Vec<Expr<'g>>;
+
+impl Graph {
+    /// A loop: `body` takes the carries and the elements at t of `xs` (along their first axis), and returns the next
+    /// carries and results. Returns the last carries, and the results of all iterations along a new first axis.
+    ///
+    /// The body is built, differentiated and compiled once, however long the loop is. It may use any expression from outside,
+    /// contain other loops, draw (each iteration gets draws of its own) and take gradients. What it is given stands for
+    /// something only within it.
+    ///
+    /// ```
+    /// use mcvi_expr::{Array, DType, Graph, grad};
+    ///
+    /// // An autoregression of order 1: the sum of squared residuals, and its derivative in the coefficient.
+    /// let g = Graph::new();
+    /// let y = g.literal(Array::new([5], vec![0.1, 0.4, 0.3, 0.8, 0.5])?);
+    /// let coefficient = g.input("coefficient", DType::F64, ());
+    /// let zero = g.scalar(DType::F64, 0.0);
+    /// let (last, residuals) = g.scan(5, &[zero, zero], &[y], |carry, x| {
+    ///     let residual = x[0] - coefficient * carry[0];
+    ///     (vec![x[0], carry[1] + residual.square()], vec![residual])
+    /// });
+    /// let slope = grad(last[1], &[coefficient])?[0];
+    /// let mut program = g.program().output("slope", slope).output("residuals", residuals[0]).compile()?;
+    /// program.write("coefficient", &Array::scalar(0.5))?;
+    /// program.run(1)?;
+    /// assert!((program.output("residuals")?.to_f64()[3] - (0.8 - 0.5 * 0.3)).abs() < 1e-15);
+    /// assert!((program.output("slope")?.to_f64()[0] - -0.7).abs() < 1e-12);
+    /// # Ok::<(), mcvi_expr::Error>(())
+    /// ```
+    ///
+    /// A derivative is a loop in the other direction over the carries of all iterations: memory grows with `length` times the
+    /// size of the carries. [`scan_checkpointed`](Graph::scan_checkpointed) needs less.
+    #[track_caller]
+    pub fn scan<'g>(
+        &'g self,
+        length: usize,
+        carry: &[Expr<'g>],
+        xs: &[Expr<'g>],
+        body: impl FnOnce(&[Expr<'g>], &[Expr<'g>]) -> (Exprs<'g>, Exprs<'g>),
+    ) -> (Exprs<'g>, Exprs<'g>) {
+        let at = Location::caller();
+        let fault = self.operands(length, carry, xs, at);
+        let stand_in = |e: &Expr<'g>, shape: Shape| match fault {
+            Some(bad) => bad,
+            None => self.placeholder(shape, e.dtype()),
+        };
+        let carries: Exprs<'g> = carry.iter().map(|c| stand_in(c, c.shape())).collect();
+        let elements: Exprs<'g> = xs.iter().map(|x| stand_in(x, x.shape().without(&[0]))).collect();
+        let ((next, ys), index) = self.within(length, || body(&carries, &elements));
+        if let Some(bad) = fault.or_else(|| self.results(carry, &next, &ys, at)) {
+            return (vec![bad; carry.len()], vec![bad; ys.len()]);
+        }
+        let carries = carries.into_iter().zip(carry).zip(next);
+        let mut bound: Vec<_> = elements.into_iter().zip(xs.iter().copied()).collect();
+        bound.extend(index.map(|index| (index, self.arange(DType::F64, length))));
+        let whole = Loop {
+            length,
+            reverse: false,
+            carries: carries.map(|((stand_in, &first), next)| (stand_in, first, next)).collect(),
+            xs: bound,
+        };
+        whole.close(self, &ys, at)
+    }
+
+    /// What is wrong with the operands of a loop, as a poisoned expression.
+    fn operands<'g>(&'g self, length: usize, carry: &[Expr<'g>], xs: &[Expr<'g>], at: At) -> Option<Expr<'g>> {
+        let op = "scan";
+        let all = || carry.iter().chain(xs);
+        if let Some(bad) = all().find(|e| e.error().is_some()) {
+            return Some(*bad);
+        }
+        if all().any(|e| !std::ptr::eq(e.graph(), self)) {
+            return Some(self.poison(Error::ForeignGraph { op, at }));
+        }
+        if length == 0 {
+            let why = "a loop has at least one iteration".to_owned();
+            return Some(self.poison(Error::Argument { op, shape: Shape::from(0), why, at }));
+        }
+        let short = xs.iter().map(|x| x.shape()).find(|shape| shape.dims().first() != Some(&length))?;
+        let rest = short.dims().get(1..).unwrap_or_default();
+        let right = Shape::from([&[length], rest].concat());
+        let why = "what is gone through has one element for each iteration along its first axis";
+        Some(self.poison(Error::Shapes { op, left: short, right, why, at }))
+    }
+
+    /// What is wrong with the results of a body.
+    fn results<'g>(&'g self, carry: &[Expr<'g>], next: &[Expr<'g>], ys: &[Expr<'g>], at: At) -> Option<Expr<'g>> {
+        let op = "scan";
+        if let Some(bad) = next.iter().chain(ys).find(|e| e.error().is_some()) {
+            return Some(*bad);
+        }
+        let error = if next.iter().chain(ys).any(|e| !std::ptr::eq(e.graph(), self)) {
+            Error::ForeignGraph { op, at }
+        } else if next.len() != carry.len() {
+            let why = format!("the loop has {} carries, its body returned {}", carry.len(), next.len());
+            let shape = carry.first().or(next.first()).map_or(Shape::scalar(), |e| e.shape());
+            Error::Argument { op, shape, why, at }
+        } else if let Some((c, n)) = carry.iter().zip(next).find(|(c, n)| c.shape() != n.shape()) {
+            Error::Shapes { op, left: c.shape(), right: n.shape(), why: "a carry keeps its shape", at }
+        } else if let Some((c, n)) = carry.iter().zip(next).find(|(c, n)| c.dtype() != n.dtype()) {
+            Error::DTypes { op, left: c.dtype(), right: n.dtype(), at }
+        } else {
+            return None;
+        };
+        Some(self.poison(error))
+    }
+}
+
+/// A loop whose body is there: what stands for something in it, with what it stands for.
+pub(crate) struct Loop<'g> {
+    pub length: usize,
+    pub reverse: bool,
+    /// What stands for a carry, its first value, and its next.
+    pub carries: Vec<(Expr<'g>, Expr<'g>, Expr<'g>)>,
+    /// What stands for an element, and the array it is an element of.
+    pub xs: Vec<(Expr<'g>, Expr<'g>)>,
+}
+
+impl<'g> Loop<'g> {
+    /// The last carries, and nodes of the body in all iterations.
+    pub fn close(self, graph: &'g Graph, ys: &[Expr<'g>], at: At) -> (Exprs<'g>, Exprs<'g>) {
+        let bound: HashSet<NodeId> =
+            self.carries.iter().map(|c| c.0.id()).chain(self.xs.iter().map(|x| x.0.id())).collect();
+        let roots: Vec<NodeId> = self.carries.iter().map(|c| c.2.id()).chain(ys.iter().map(|y| y.id())).collect();
+        let (used, outside) = outside(graph, &bound, &roots);
+        let xs: Vec<_> = self.xs.iter().filter(|x| used.contains(&x.0.id())).collect();
+        let scan = Scan {
+            length: self.length,
+            reverse: self.reverse,
+            carries: self.carries.iter().map(|c| (c.0.id(), c.2.id())).collect(),
+            xs: xs.iter().map(|x| x.0.id()).collect(),
+        };
+        let first = self.carries.iter().map(|c| c.1.id());
+        let args = first.chain(xs.iter().map(|x| x.1.id())).chain(outside).collect();
+        let op = Op::Scan(Arc::new(scan));
+        let node = graph.intern(Node { op, args, shape: Shape::scalar(), dtype: DType::F64 });
+        let last = self.carries.iter().map(|c| part(node, Part::Last(c.0.id()), at));
+        let stacks = ys.iter().map(|y| part(node, Part::Stack(y.id()), at));
+        (last.collect(), stacks.collect())
+    }
+}
+
+/// A result of a loop.
+pub(crate) fn part<'g>(scan: Expr<'g>, which: Part, at: At) -> Expr<'g> {
+    let graph = scan.graph();
+    graph.build("scan", &[scan], at, || -> Result<_> {
+        let Op::Scan(of) = scan.op() else { unreachable!("called for loops") };
+        let (Part::Last(id) | Part::Stack(id)) = which;
+        let (shape, dtype) = (graph.expr(id).shape(), graph.expr(id).dtype());
+        let shape = match which {
+            Part::Last(_) => shape,
+            Part::Stack(_) => Shape::from([&[of.length], shape.dims()].concat()),
+        };
+        Ok((Op::Part(which), shape, dtype))
+    })
+}
+
+/// Which of the nodes bound a body uses, and what it uses from outside. Numbers, and broadcasts of what is outside, are
+/// part of the body: there they cost nothing, and derivatives are summed before they leave it.
+fn outside(graph: &Graph, bound: &HashSet<NodeId>, roots: &[NodeId]) -> (HashSet<NodeId>, BTreeSet<NodeId>) {
+    // What is reached and came after the first node that is bound, operands first: only that can depend on one.
+    let Some(&earliest) = bound.iter().min() else { return (HashSet::new(), roots.iter().copied().collect()) };
+    let (mut reached, mut open) = (BTreeSet::new(), roots.to_vec());
+    while let Some(id) = open.pop() {
+        if id >= earliest && reached.insert(id) && !bound.contains(&id) {
+            graph.expr(id).with_node(|n| open.extend(&n.args));
+        }
+    }
+    let mut inside = bound.clone();
+    for id in reached {
+        if graph.expr(id).with_node(|n| n.args.iter().any(|a| inside.contains(a))) {
+            inside.insert(id);
+        }
+    }
+    let (mut used, mut captured, mut seen) = (HashSet::new(), BTreeSet::new(), HashSet::new());
+    let mut open = roots.to_vec();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        if bound.contains(&id) {
+            used.insert(id);
+            continue;
+        }
+        let node = graph.expr(id);
+        let stays = matches!(node.op(), Op::Const(_) | Op::Broadcast);
+        if inside.contains(&id) || stays {
+            open.extend(node.with_node(|n| n.args.clone()));
+        } else {
+            captured.insert(id);
+        }
+    }
+    (used, captured)
+}
