@@ -5,7 +5,7 @@ mod scan;
 use crate::error::{Error, Result};
 use crate::graph::{Expr, Graph, NodeId, Op, Part};
 use crate::ops::{Vjp, accumulate};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Derivatives of the scalar `y` with respect to each of `wrt`, as expressions that can be differentiated again.
 ///
@@ -29,35 +29,42 @@ pub fn grad<'g>(y: Expr<'g>, wrt: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
         return Err(Error::NotScalar { shape: y.shape() });
     }
 
-    let found = pull(graph, &[(y, y.same_type(1.0))], wrt, false)?;
+    let found = pull(graph, &[(y, y.same_type(1.0))], wrt, &HashSet::new())?;
     let zero = |x: &Expr<'g>| graph.full(x.dtype(), x.shape(), 0.0);
     Ok(wrt.iter().zip(found).map(|(x, ct)| ct.unwrap_or_else(|| zero(x))).collect())
 }
 
-/// Which of the nodes before number `count` depend smoothly on one of `sources`, themselves included.
-fn dependents(graph: &Graph, sources: impl Iterator<Item = NodeId>, count: usize) -> Vec<bool> {
+/// Which of the nodes before number `count` depend smoothly on one of `sources`, themselves included. What `leaves` are
+/// computed from does not count.
+fn dependents(
+    graph: &Graph,
+    sources: impl Iterator<Item = NodeId>,
+    leaves: &HashSet<NodeId>,
+    count: usize,
+) -> Vec<bool> {
     let mut depends = vec![false; count];
     sources.filter(|s| s.index() < count).for_each(|s| depends[s.index()] = true);
     for i in 0..count {
+        let id = NodeId(i as u32);
         depends[i] = depends[i]
             // Integers change in jumps.
-            || graph.expr(NodeId(i as u32)).with_node(|n| {
+            || graph.expr(id).with_node(|n| {
                 n.dtype.is_float() && n.op.carries_gradient() && n.args.iter().any(|a| depends[a.index()])
-            });
+            }) && !leaves.contains(&id);
     }
     depends
 }
 
 /// Derivatives with respect to `wrt` of something whose derivatives with respect to some nodes are given; `None` where
-/// there is none. If `wrt` are `leaves`, what they are computed from is held fixed.
+/// there is none. What `leaves` are computed from is held fixed.
 fn pull<'g>(
     graph: &'g Graph,
     given: &[(Expr<'g>, Expr<'g>)],
     wrt: &[Expr<'g>],
-    leaves: bool,
+    leaves: &HashSet<NodeId>,
 ) -> Result<Vec<Option<Expr<'g>>>> {
     let count = given.iter().map(|(y, _)| y.id().index() + 1).max().unwrap_or(0);
-    let depends = dependents(graph, wrt.iter().map(|x| x.id()), count);
+    let depends = dependents(graph, wrt.iter().map(|x| x.id()), leaves, count);
     // Operands precede their users, so descending order visits a node after everything that uses it.
     let mut pending = BTreeMap::new();
     // Sums are formed as contributions arrive: nothing waits, and products can accumulate in place.
@@ -76,9 +83,9 @@ fn pull<'g>(
         let out = graph.expr(id);
         if wrt.iter().any(|x| x.is_same(out)) {
             found.insert(id, ct);
-            if leaves {
-                continue;
-            }
+        }
+        if leaves.contains(&id) {
+            continue;
         }
         let args = out.args();
         let smooth = out.with_node(|n| n.op.carries_gradient());

@@ -7,7 +7,7 @@ mod scan;
 pub use external::External;
 pub(crate) use external::{Blackbox, ExternalPart};
 pub(crate) use op::{Draw, Op, Reduction, Span, Window};
-pub(crate) use scan::{Part, Scan};
+pub(crate) use scan::{LoopKey, Part, Scan};
 
 use crate::array::Array;
 use crate::error::{At, Error, Result};
@@ -50,6 +50,8 @@ struct Inner {
     placeholders: u32,
     /// The bodies of loops that are being built, the innermost last.
     open: Vec<scan::Open>,
+    /// The loops there are, each with what is bound and computed in its body.
+    loops: HashMap<LoopKey, (NodeId, Vec<NodeId>)>,
 }
 
 /// Owns the nodes of expressions; equal subexpressions are stored once.

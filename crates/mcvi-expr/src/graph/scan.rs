@@ -14,6 +14,8 @@ pub(crate) struct Scan {
     pub length: usize,
     /// From the last element to the first.
     pub reverse: bool,
+    /// Whether a derivative computes the body again from the carries, rather than keep what it needs of all iterations.
+    pub recompute: bool,
     /// The node that stands for a carry within the body, and the one that replaces it in the next iteration.
     pub carries: Vec<(NodeId, NodeId)>,
     /// The nodes that stand for an element, along the first axis, of an operand.
@@ -36,6 +38,17 @@ pub(crate) enum Part {
     Stack(NodeId),
 }
 
+/// What two loops have in common if they are the same but for the nodes that stand for something in their bodies.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct LoopKey {
+    /// Length, direction, whether derivatives recompute, number of carries.
+    pub form: (usize, bool, bool, usize),
+    pub args: Vec<NodeId>,
+    /// The nodes of the body, numbered within it.
+    pub nodes: Vec<Node>,
+    pub roots: Vec<NodeId>,
+}
+
 /// A body that is being built.
 pub(super) struct Open {
     length: usize,
@@ -52,6 +65,20 @@ impl Graph {
             inner.placeholders
         };
         self.intern(Node { op: Op::Placeholder(number), args: vec![], shape, dtype })
+    }
+
+    /// The loop of this kind, with what is bound and computed in its body, or else the one given.
+    pub(crate) fn known_loop(
+        &self,
+        key: LoopKey,
+        new: impl FnOnce() -> (NodeId, Vec<NodeId>),
+    ) -> (NodeId, Vec<NodeId>) {
+        if let Some(known) = self.inner.borrow().loops.get(&key) {
+            return known.clone();
+        }
+        let new = new();
+        self.inner.borrow_mut().loops.insert(key, new.clone());
+        new
     }
 
     /// Run `body` as that of a loop; returns its result, and the node that stands for the number of the iteration if

@@ -1,9 +1,9 @@
 //! Loops: one body, compiled once and run many times. Their derivative is in `calculus`, since it differentiates the body.
 
 use crate::error::{At, Error, Result};
-use crate::graph::{Expr, Graph, Node, NodeId, Op, Part, Scan};
+use crate::graph::{Expr, Graph, LoopKey, Node, NodeId, Op, Part, Scan};
 use crate::shape::{DType, Shape};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -67,6 +67,7 @@ impl Graph {
         let whole = Loop {
             length,
             reverse: false,
+            recompute: false,
             carries: carries.map(|((stand_in, &first), next)| (stand_in, first, next)).collect(),
             xs: bound,
         };
@@ -121,6 +122,7 @@ impl Graph {
 pub(crate) struct Loop<'g> {
     pub length: usize,
     pub reverse: bool,
+    pub recompute: bool,
     /// What stands for a carry, its first value, and its next.
     pub carries: Vec<(Expr<'g>, Expr<'g>, Expr<'g>)>,
     /// What stands for an element, and the array it is an element of.
@@ -133,20 +135,31 @@ impl<'g> Loop<'g> {
         let bound: HashSet<NodeId> =
             self.carries.iter().map(|c| c.0.id()).chain(self.xs.iter().map(|x| x.0.id())).collect();
         let roots: Vec<NodeId> = self.carries.iter().map(|c| c.2.id()).chain(ys.iter().map(|y| y.id())).collect();
-        let (used, outside) = outside(graph, &bound, &roots);
-        let xs: Vec<_> = self.xs.iter().filter(|x| used.contains(&x.0.id())).collect();
+        let body = Body::of(graph, &bound, &roots);
+        let xs: Vec<_> = self.xs.iter().filter(|x| body.used.contains(&x.0.id())).collect();
         let scan = Scan {
             length: self.length,
             reverse: self.reverse,
+            recompute: self.recompute,
             carries: self.carries.iter().map(|c| (c.0.id(), c.2.id())).collect(),
             xs: xs.iter().map(|x| x.0.id()).collect(),
         };
         let first = self.carries.iter().map(|c| c.1.id());
-        let args = first.chain(xs.iter().map(|x| x.1.id())).chain(outside).collect();
+        let args: Vec<NodeId> = first.chain(xs.iter().map(|x| x.1.id())).chain(body.outside.iter().copied()).collect();
+        let own: Vec<NodeId> = scan.bound().chain(body.nodes.iter().copied()).collect();
+        let key = body.key(graph, &scan, &args, &roots);
         let op = Op::Scan(Arc::new(scan));
-        let node = graph.intern(Node { op, args, shape: Shape::scalar(), dtype: DType::F64 });
-        let last = self.carries.iter().map(|c| part(node, Part::Last(c.0.id()), at));
-        let stacks = ys.iter().map(|y| part(node, Part::Stack(y.id()), at));
+        let new = || graph.intern(Node { op, args, shape: Shape::scalar(), dtype: DType::F64 }).id();
+        // An equal loop that is there already has other nodes for what is within.
+        let (node, known) = match key {
+            Some(key) => graph.known_loop(key, || (new(), own.clone())),
+            None => (new(), own.clone()),
+        };
+        let renamed: HashMap<NodeId, NodeId> = own.into_iter().zip(known).collect();
+        let name = |e: Expr<'g>| renamed.get(&e.id()).copied().unwrap_or(e.id());
+        let node = graph.expr(node);
+        let last = self.carries.iter().map(|c| part(node, Part::Last(name(c.0)), at));
+        let stacks = ys.iter().map(|y| part(node, Part::Stack(name(*y)), at));
         (last.collect(), stacks.collect())
     }
 }
@@ -166,40 +179,71 @@ pub(crate) fn part<'g>(scan: Expr<'g>, which: Part, at: At) -> Expr<'g> {
     })
 }
 
-/// Which of the nodes bound a body uses, and what it uses from outside. Numbers, and broadcasts of what is outside, are
-/// part of the body: there they cost nothing, and derivatives are summed before they leave it.
-fn outside(graph: &Graph, bound: &HashSet<NodeId>, roots: &[NodeId]) -> (HashSet<NodeId>, BTreeSet<NodeId>) {
-    // What is reached and came after the first node that is bound, operands first: only that can depend on one.
-    let Some(&earliest) = bound.iter().min() else { return (HashSet::new(), roots.iter().copied().collect()) };
-    let (mut reached, mut open) = (BTreeSet::new(), roots.to_vec());
-    while let Some(id) = open.pop() {
-        if id >= earliest && reached.insert(id) && !bound.contains(&id) {
-            graph.expr(id).with_node(|n| open.extend(&n.args));
+/// The nodes that a body consists of.
+struct Body {
+    /// Those of the nodes bound that it uses.
+    used: HashSet<NodeId>,
+    /// What it computes. Numbers, and broadcasts of what is outside, are part of it: there they cost nothing, and
+    /// derivatives are summed before they leave it.
+    nodes: Vec<NodeId>,
+    /// What it uses from outside.
+    outside: BTreeSet<NodeId>,
+}
+
+impl Body {
+    fn of(graph: &Graph, bound: &HashSet<NodeId>, roots: &[NodeId]) -> Body {
+        // What is reached and came after the first node that is bound, operands first: only that can depend on one.
+        let earliest = bound.iter().min();
+        let (mut reached, mut open) = (BTreeSet::new(), roots.to_vec());
+        while let Some(id) = open.pop() {
+            if earliest.is_some_and(|e| id >= *e) && reached.insert(id) && !bound.contains(&id) {
+                graph.expr(id).with_node(|n| open.extend(&n.args));
+            }
         }
+        let mut inside = bound.clone();
+        for id in reached {
+            if graph.expr(id).with_node(|n| n.args.iter().any(|a| inside.contains(a))) {
+                inside.insert(id);
+            }
+        }
+        let mut body = Body { used: HashSet::new(), nodes: vec![], outside: BTreeSet::new() };
+        // In an order that depends on nothing but how the nodes use each other.
+        let (mut seen, mut open) = (HashSet::new(), roots.to_vec());
+        while let Some(id) = open.pop() {
+            let stays = |n: &Node| matches!(n.op, Op::Const(_) | Op::Broadcast);
+            if bound.contains(&id) {
+                body.used.insert(id);
+            } else if !inside.contains(&id) && !graph.expr(id).with_node(stays) {
+                body.outside.insert(id);
+            } else if seen.insert(id) {
+                body.nodes.push(id);
+                graph.expr(id).with_node(|n| open.extend(&n.args));
+            }
+        }
+        body
     }
-    let mut inside = bound.clone();
-    for id in reached {
-        if graph.expr(id).with_node(|n| n.args.iter().any(|a| inside.contains(a))) {
-            inside.insert(id);
-        }
+
+    /// What tells a loop from others, whatever stands for carries and elements in it. None if there are loops within it.
+    fn key(&self, graph: &Graph, scan: &Scan, args: &[NodeId], roots: &[NodeId]) -> Option<LoopKey> {
+        /// Marks numbers of nodes within the body.
+        const WITHIN: u32 = 1 << 31;
+        let own = scan.bound().chain(self.nodes.iter().copied());
+        let number: HashMap<NodeId, NodeId> = own.zip((WITHIN..).map(NodeId)).collect();
+        let named = |ids: &[NodeId]| ids.iter().map(|id| number.get(id).copied().unwrap_or(*id)).collect();
+        let bound = scan.bound().map(|id| {
+            let stand_in = |n: &Node| Node { op: Op::Placeholder(0), args: vec![], ..n.clone() };
+            Some(graph.expr(id).with_node(stand_in))
+        });
+        let nodes = self.nodes.iter().map(|&id| {
+            let node = graph.expr(id).with_node(Node::clone);
+            let plain = !matches!(node.op, Op::Scan(_) | Op::Part(_));
+            plain.then(|| Node { args: named(&node.args), ..node })
+        });
+        Some(LoopKey {
+            form: (scan.length, scan.reverse, scan.recompute, scan.carries.len()),
+            args: args.to_vec(),
+            nodes: bound.chain(nodes).collect::<Option<_>>()?,
+            roots: named(roots),
+        })
     }
-    let (mut used, mut captured, mut seen) = (HashSet::new(), BTreeSet::new(), HashSet::new());
-    let mut open = roots.to_vec();
-    while let Some(id) = open.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        if bound.contains(&id) {
-            used.insert(id);
-            continue;
-        }
-        let node = graph.expr(id);
-        let stays = matches!(node.op(), Op::Const(_) | Op::Broadcast);
-        if inside.contains(&id) || stays {
-            open.extend(node.with_node(|n| n.args.clone()));
-        } else {
-            captured.insert(id);
-        }
-    }
-    (used, captured)
 }

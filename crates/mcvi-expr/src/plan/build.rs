@@ -317,6 +317,12 @@ impl Schedule {
         }
     }
 
+    /// Whether a loop within this one uses what stands in the buffer of a node.
+    pub fn in_loops(&self, base: NodeId) -> bool {
+        let mut used = self.loops.keys().flat_map(|id| &self.node(*id).args);
+        used.any(|arg| self.home(self.view(*arg).base).0 == self.home(base).0)
+    }
+
     /// A copy of a node in a buffer of its own.
     pub fn materialise(&mut self, id: NodeId) -> NodeId {
         let Node { shape, dtype, .. } = self.node(id).clone();

@@ -384,7 +384,10 @@ impl std::fmt::Display for Kernel {
             }
             Kernel::Noise { draw, len, .. } => write!(f, "{draw:?} noise {len}"),
             Kernel::External { part, function, rows, .. } => write!(f, "external {function:?} {part:?} of {rows}"),
-            Kernel::Loop(l) => write!(f, "loop of {}, {} kernels", l.length, l.kernels.len()),
+            Kernel::Loop(l) => {
+                let kernels: Vec<String> = l.kernels.iter().map(ToString::to_string).collect();
+                write!(f, "loop of {}: {}", l.length, kernels.join("; "))
+            }
         }
     }
 }

@@ -140,8 +140,9 @@ impl Emitter {
 fn row_of(s: &mut Schedule, id: NodeId) -> (NodeId, NodeId) {
     let shape = s.node(id).shape.clone();
     let base = s.view(id).base;
-    // A loop within this one writes to one place.
-    let fixed = s.is_leaf(base) || s.alias.contains_key(&base) || matches!(s.node(base).op, Op::Part(_));
+    // A loop within this one reads from, and writes to, the same places in all its iterations.
+    let in_loop = matches!(s.node(base).op, Op::Part(_)) || s.in_loops(base);
+    let fixed = s.is_leaf(base) || s.alias.contains_key(&base) || in_loop;
     let value = if !fixed && s.is_identity(id, &space(&shape)) { id } else { s.materialise(id) };
     let row = s.push(Node { op: Op::Placeholder(0), args: vec![], ..s.node(value).clone() });
     s.alias.insert(s.view(value).base, (row, 0));
