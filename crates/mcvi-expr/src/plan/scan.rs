@@ -8,7 +8,7 @@ use super::memory::{Life, place};
 use super::view::collapsed;
 use super::{BufId, Buffer, Kernel, Loop, Place, Strided, Window, sink};
 use crate::graph::{Node, NodeId, Op, Part};
-use crate::shape::DType;
+use crate::shape::{DType, Shape};
 use std::collections::{HashMap, HashSet};
 
 impl Emitter {
@@ -18,23 +18,54 @@ impl Emitter {
         };
         let args = self.s.node(id).args.clone();
         let graph = self.s.graph.clone();
-        let (mut before, mut leaves, mut windows) = (vec![], HashMap::new(), vec![]);
+        let next: HashMap<NodeId, NodeId> = scan.carries.iter().copied().collect();
+        let mut stacks: HashMap<NodeId, NodeId> = HashMap::new();
+        let mut last: HashMap<NodeId, NodeId> = HashMap::new();
+        for (part, to) in parts {
+            match part {
+                Part::Stack(of) => stacks.insert(of, to),
+                Part::Last(of) => last.insert(of, to),
+            };
+        }
+        let bound: HashSet<NodeId> = scan.bound().collect();
+        // Nodes bound outside the body, those that replace a carry in its place, and those that have a row of their own.
+        let (mut windows, mut held, mut rows) = (vec![], vec![], vec![]);
+        let (mut before, mut leaves) = (vec![], HashMap::new());
         for (&(i, within), &arg) in operands.iter().zip(&args) {
             let node = &graph[within.index()];
             let (dtype, size) = (node.dtype, node.shape.size());
             let mut leaf = Leaf { strides: node.shape.strides(), moving: false, literal: false };
             let window = if i < scan.carries.len() {
-                // A carry stands where its last value is wanted.
-                let last = parts.iter().find(|p| p.0 == Part::Last(within)).map(|p| p.1);
-                let carry = match last {
+                let new = next[&within];
+                let values = stacks.remove(&within);
+                let followers = if bound.contains(&new) { None } else { stacks.remove(&new) };
+                let (mut place, mut window) = (None, None);
+                if values.is_some() || followers.is_some() {
+                    // All values of a carry stand in a row, each where the next iteration reads it.
+                    let shape = Shape::from([&[scan.length + 1], node.shape.dims()].concat());
+                    let all = self.s.push(Node { op: Op::Part(Part::Stack(within)), args: vec![], shape, dtype });
+                    let (first, second, end) = if scan.reverse { (size, 0, 0) } else { (0, size, scan.length * size) };
+                    self.s.alias.extend(values.map(|to| (to, (all, first))));
+                    self.s.alias.extend(followers.map(|to| (to, (all, second))));
+                    self.s.alias.extend(last.remove(&within).map(|to| (to, (all, end))));
+                    let Place { buf, .. } = self.place_of(all, level);
+                    let step = size as isize;
+                    rows.push((new, Window { of: buf, first: second, step }));
+                    leaf.moving = true;
+                    place = Some(Place { buf, first: scan.length * size - end });
+                    window = Some(Window { of: buf, first, step });
+                } else {
+                    held.push((within, new));
+                    body.nodes.insert(within);
+                }
+                let place = place.unwrap_or_else(|| match last.remove(&within) {
                     Some(last) => self.place_of(last, level),
                     None => Place { buf: self.new_buffer(dtype, size, (level, level)), first: 0 },
-                };
+                });
                 let (dims, strides) = collapsed(node.shape.dims(), &leaf.strides);
-                let (from, to) = (self.strided(arg, level), Strided { place: carry, dims, strides });
+                let (from, to) = (self.strided(arg, level), Strided { place, dims, strides });
                 before.push(Kernel::Copy { from_type: dtype, to_type: dtype, from, to, zero_first: None });
-                body.nodes.insert(within);
-                Window { of: carry.buf, first: carry.first, step: 0 }
+                window.unwrap_or(Window { of: place.buf, first: place.first, step: 0 })
             } else {
                 let view = self.s.view(arg).clone();
                 let base = self.place_of(view.base, level);
@@ -47,30 +78,29 @@ impl Emitter {
             windows.push((within, self.window(dtype, size, window)));
             leaves.insert(within, leaf);
         }
-        let carries: HashMap<NodeId, NodeId> = scan.carries.iter().copied().collect();
-        let needed = operands.iter().filter(|o| o.0 < scan.carries.len()).map(|o| (o.1, carries[&o.1]));
-        let stacks: Vec<(NodeId, NodeId)> = parts
-            .iter()
-            .filter_map(|&(part, to)| if let Part::Stack(id) = part { Some((id, to)) } else { None })
-            .collect();
-        let roots: Vec<NodeId> = needed.clone().map(|n| n.1).chain(stacks.iter().map(|s| s.0)).collect();
+        let mut sorted: Vec<(NodeId, NodeId)> = stacks.into_iter().collect();
+        sorted.sort_unstable();
+        for (from, to) in sorted {
+            let Place { buf, first } = self.place_of(to, level);
+            let step = graph[from.index()].shape.size() as isize;
+            rows.push((from, Window { of: buf, first, step }));
+        }
+        let roots: Vec<NodeId> = held.iter().map(|h| h.1).chain(rows.iter().map(|r| r.0)).collect();
         let (mut s, local) = Schedule::new(graph, body, &roots, &leaves);
-        let held: HashSet<NodeId> = needed.clone().map(|n| local[&n.0]).collect();
-        let updates: Vec<(NodeId, NodeId)> = needed
-            .map(|(carry, next)| {
-                let next = local[&next];
-                // What replaces a carry must not be read from another one.
-                let from_carry = held.contains(&s.view(next).base);
-                (local[&carry], if from_carry { s.materialise(next) } else { next })
-            })
-            .collect();
-        let mut of: HashMap<NodeId, BufId> = windows.into_iter().map(|(id, buf)| (local[&id], buf)).collect();
+        let in_place: HashSet<NodeId> = held.iter().map(|h| local[&h.0]).collect();
+        let replace = |(carry, new): (NodeId, NodeId)| {
+            let new = local[&new];
+            // What replaces a carry must not be read from another one.
+            let from_carry = in_place.contains(&s.view(new).base);
+            (local[&carry], if from_carry { s.materialise(new) } else { new })
+        };
+        let updates: Vec<(NodeId, NodeId)> = held.into_iter().map(replace).collect();
+        let mut of: HashMap<NodeId, BufId> =
+            windows.into_iter().filter_map(|(id, buf)| Some((*local.get(&id)?, buf))).collect();
         let mut outputs = vec![];
-        for (from, to) in stacks {
+        for (from, window) in rows {
             let (row, value) = row_of(&mut s, local[&from]);
-            let place = self.place_of(to, level);
             let Node { shape, dtype, .. } = s.node(value).clone();
-            let window = Window { of: place.buf, first: place.first, step: shape.size() as isize };
             of.insert(row, self.window(dtype, shape.size(), window));
             outputs.push(value);
         }
