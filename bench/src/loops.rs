@@ -117,7 +117,7 @@ fn recursion<'g>(
     let once = |c: &[Expr<'g>], x: &[Expr<'g>]| (body(c, x[0]), vec![]);
     match form {
         Form::Loop => graph.scan(length, carry, &[y], once).0,
-        Form::Checkpointed => graph.scan(length, carry, &[y], once).0,
+        Form::Checkpointed => graph.scan_checkpointed(length, carry, &[y], once).0,
         Form::Unrolled => (0..length).fold(carry.to_vec(), |c, t| body(&c, y.slice(0, t..t + 1).reshape([0usize; 0]))),
     }
 }

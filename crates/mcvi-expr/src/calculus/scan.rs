@@ -82,7 +82,7 @@ pub(super) fn vjp<'g>(
         if more.is_empty() {
             break found;
         }
-        more.iter().for_each(|&k| drop(adjoints.insert(k, last(k))));
+        adjoints.extend(more.iter().map(|&k| (k, last(k))));
         constant.extend(more);
     };
 

@@ -39,8 +39,8 @@ impl Graph {
     /// # Ok::<(), mcvi_expr::Error>(())
     /// ```
     ///
-    /// A derivative is a loop in the other direction over the carries of all iterations: memory grows with `length` times the
-    /// size of the carries. [`scan_checkpointed`](Graph::scan_checkpointed) needs less.
+    /// A derivative is a loop in the other direction over what the body had in each iteration: memory grows with `length`.
+    /// [`scan_checkpointed`](Graph::scan_checkpointed) needs less.
     #[track_caller]
     pub fn scan<'g>(
         &'g self,
@@ -51,10 +51,7 @@ impl Graph {
     ) -> (Exprs<'g>, Exprs<'g>) {
         let at = Location::caller();
         let fault = self.operands(length, carry, xs, at);
-        let stand_in = |e: &Expr<'g>, shape: Shape| match fault {
-            Some(bad) => bad,
-            None => self.placeholder(shape, e.dtype()),
-        };
+        let stand_in = |e: &Expr<'g>, shape: Shape| fault.unwrap_or_else(|| self.placeholder(shape, e.dtype()));
         let carries: Exprs<'g> = carry.iter().map(|c| stand_in(c, c.shape())).collect();
         let elements: Exprs<'g> = xs.iter().map(|x| stand_in(x, x.shape().without(&[0]))).collect();
         let ((next, ys), index) = self.within(length, || body(&carries, &elements));
@@ -72,6 +69,63 @@ impl Graph {
             xs: bound,
         };
         whole.close(self, &ys, at)
+    }
+
+    /// The same as [`scan`](Graph::scan), for loops so long that memory matters: iterations are taken in about √`length` segments of
+    /// as many. A derivative keeps the carries at the beginning of each segment, and what it needs of the iterations of one segment
+    /// at a time, which it computes again. So memory for intermediate values grows with √`length`, for one forward pass more.
+    /// (`xs`, results and derivatives in `xs` are as long as the loop.)
+    #[track_caller]
+    pub fn scan_checkpointed<'g>(
+        &'g self,
+        length: usize,
+        carry: &[Expr<'g>],
+        xs: &[Expr<'g>],
+        body: impl FnOnce(&[Expr<'g>], &[Expr<'g>]) -> (Exprs<'g>, Exprs<'g>),
+    ) -> (Exprs<'g>, Exprs<'g>) {
+        let at = Location::caller();
+        let fault = self.operands(length, carry, xs, at);
+        let stand_in = |e: &Expr<'g>, shape: Shape| fault.unwrap_or_else(|| self.placeholder(shape, e.dtype()));
+        let short = length.isqrt().max(1);
+        let (segments, rest) = (length / short, length % short);
+        let element = |x: &Expr<'g>| x.shape().without(&[0]);
+        let of = |n: usize, x: &Expr<'g>| Shape::from([&[n], element(x).dims()].concat());
+        let starts: Exprs<'g> = carry.iter().map(|c| stand_in(c, c.shape())).collect();
+        let parts: Exprs<'g> = xs.iter().map(|x| stand_in(x, of(short, x))).collect();
+        let carries: Exprs<'g> = carry.iter().map(|c| stand_in(c, c.shape())).collect();
+        let elements: Exprs<'g> = xs.iter().map(|x| stand_in(x, element(x))).collect();
+        let (((next, ys), inner), outer) = self.within(segments, || self.within(short, || body(&carries, &elements)));
+        if let Some(bad) = fault.or_else(|| self.results(carry, &next, &ys, at)) {
+            return (vec![bad; carry.len()], vec![bad; ys.len()]);
+        }
+        // So many iterations from `first` on, over parts of the operands.
+        let run = |length: usize, first: &[Expr<'g>], xs: Exprs<'g>, segment: Option<Expr<'g>>| {
+            let carries = carries.iter().zip(first).zip(&next).map(|((c, f), n)| (*c, *f, *n)).collect();
+            let mut xs: Vec<_> = elements.iter().copied().zip(xs).collect();
+            xs.extend(inner.map(|index| (index, self.arange(DType::F64, length))));
+            xs.extend(outer.zip(segment));
+            Loop { length, reverse: false, recompute: false, carries, xs }.close(self, &ys, at)
+        };
+        let (ends, stacks) = run(short, &starts, parts.clone(), None);
+        let whole = segments * short;
+        let cut = |x: &Expr<'g>| {
+            let dims = [&[segments, short], element(x).dims()].concat();
+            x.slice(0, 0..whole).reshape(dims)
+        };
+        let mut bound: Vec<_> = parts.into_iter().zip(xs.iter().map(cut)).collect();
+        bound.extend(outer.map(|index| (index, self.arange(DType::F64, segments))));
+        let carried = starts.iter().zip(carry).zip(ends).map(|((s, first), end)| (*s, *first, end)).collect();
+        let all = Loop { length: segments, reverse: false, recompute: true, carries: carried, xs: bound };
+        let (mut last, stacks) = all.close(self, &stacks, at);
+        let flat = stacks.iter().zip(&ys).map(|(s, y)| s.reshape([&[whole], y.shape().dims()].concat()));
+        let mut results: Exprs<'g> = flat.collect();
+        if rest > 0 {
+            let tail = xs.iter().map(|x| x.slice(0, whole..length)).collect();
+            let segment = self.full(DType::F64, [rest], segments as f64);
+            let (end, more) = run(rest, &last, tail, Some(segment));
+            (last, results) = (end, results.iter().zip(more).map(|(a, b)| self.concat(&[*a, b], 0)).collect());
+        }
+        (last, results)
     }
 
     /// What is wrong with the operands of a loop, as a poisoned expression.

@@ -58,7 +58,7 @@ fn live_loop(all: &[Node], scan: &Arc<Scan>, args: &[NodeId], parts: Vec<(Part, 
     let mut stacked = vec![];
     for (part, _) in &parts {
         match part {
-            Part::Last(carry) => drop(needed.insert(*carry)),
+            Part::Last(carry) => needed.extend([*carry]),
             Part::Stack(id) => stacked.push(*id),
         }
     }

@@ -417,3 +417,57 @@ fn what_stands_for_a_carry_means_nothing_outside() {
     let error = graph.program().output("y", second[0]).compile().unwrap_err().to_string();
     assert!(error.contains("only within that loop"), "{error}");
 }
+
+/// Values and derivatives to second order of a loop with noise, of this length.
+fn noisy(length: usize, checkpointed: bool) -> Vec<Array> {
+    let values = irregulars(&[&[3], &[length, 3], &[]]);
+    evaluate(&values, |v| {
+        let graph = v[0].graph();
+        fn body<'g>(c: Expr<'g>, x: Expr<'g>, scale: Expr<'g>) -> (Vec<Expr<'g>>, Vec<Expr<'g>>) {
+            let noise = c.graph().normal(5, DType::F64, [3]) * 0.1;
+            let next = (c * scale + x).tanh() + noise;
+            (vec![next], vec![next * noise])
+        }
+        let results = all(if checkpointed {
+            graph.scan_checkpointed(length, &v[..1], &v[1..2], |c, x| body(c[0], x[0], v[2]))
+        } else {
+            graph.scan(length, &v[..1], &v[1..2], |c, x| body(c[0], x[0], v[2]))
+        });
+        let first = grad(summed(&results), v).unwrap();
+        let second = grad(summed(&first), v).unwrap();
+        results.into_iter().chain(first).chain(second).collect()
+    })
+}
+
+#[test]
+fn segments_make_no_difference_but_in_memory() {
+    for length in [1, 2, 3, 4, 9, 23] {
+        for (got, want) in noisy(length, true).iter().zip(noisy(length, false)) {
+            assert_eq!(got.shape(), want.shape());
+            assert_close(&got.to_f64(), &want.to_f64(), 1e-12);
+        }
+    }
+    let graph = Graph::new();
+    let zero = graph.scalar(DType::F64, 0.0);
+    let (last, ys) = graph.scan_checkpointed(0, &[zero], &[], |c, _| (c.to_vec(), c.to_vec()));
+    let errors = last.iter().chain(&ys).map(|e| e.error().unwrap().to_string());
+    assert!(errors.collect::<Vec<_>>().iter().all(|e| e.contains("at least one iteration")));
+}
+
+#[test]
+fn memory_of_segments_grows_with_the_root_of_the_length() {
+    let bytes = |length: usize, order: usize| {
+        let graph = Graph::new();
+        let z = graph.input("z", DType::F64, [1000]);
+        let (last, _) = graph.scan_checkpointed(length, &[z], &[], |c, _| (vec![(c[0].sin() * 1.1).exp()], vec![]));
+        let mut y = last[0].sum_all();
+        for _ in 0..order {
+            y = grad(y, &[z]).unwrap()[0].sum_all();
+        }
+        graph.program().output("y", y).compile().unwrap().memory_bytes() as f64
+    };
+    for order in [1, 2] {
+        let ratio = bytes(10_000, order) / bytes(100, order);
+        assert!((5.0..12.0).contains(&ratio), "{ratio} times the memory for 100 times the length");
+    }
+}
