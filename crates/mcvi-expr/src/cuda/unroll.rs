@@ -86,3 +86,50 @@ fn move_to(kernel: &mut Kernel, shown: &impl Fn(BufId) -> Place) {
         Kernel::Loop(_) => unreachable!("loops are unrolled"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{Around, Executor, Memory};
+    use crate::shape::DType;
+    use crate::{Array, Graph, grad, plan};
+
+    struct Nothing;
+    impl Around for Nothing {
+        fn before(&mut self, _: usize, _: &mut Memory<'_>) {}
+        fn after(&mut self, _: usize, _: &mut Memory<'_>) {}
+    }
+
+    /// What a plan computes, on the CPU.
+    fn outputs(plan: &Plan) -> Vec<Vec<u8>> {
+        let mut executor = Executor::new(plan, 1).unwrap();
+        executor.run(plan, 5, 0, 2, &mut Nothing).1.unwrap();
+        let memory = executor.memory(plan);
+        plan.outputs.iter().map(|o| memory.get(o.place, o.shape.size()).to_vec()).collect()
+    }
+
+    #[test]
+    fn a_loop_and_its_iterations_compute_the_same() {
+        let g = Graph::new();
+        let of = |n: usize, by: f64| (0..n).map(|i| (i as f64 * by).sin()).collect::<Vec<f64>>();
+        let z = g.literal(Array::new([3, 4], of(12, 1.3)).unwrap());
+        let w = g.literal(Array::new([4, 4], of(16, 0.7)).unwrap());
+        let x = g.literal(Array::new([4, 5], of(20, 2.1)).unwrap()).t();
+        let index = g.literal(Array::new([5, 3], (0..15).map(|i| i % 4).collect::<Vec<i32>>()).unwrap());
+        let (last, ys) = g.scan(5, &[z], &[x, index], |c, x| {
+            let noise = g.normal(1, DType::F64, [3]);
+            let (inner, _) = g.scan(3, &[c[0].sum(&[0])], &[], |d, _| (vec![(d[0] + x[0]).tanh()], vec![]));
+            let next = (c[0].matmul(w) + inner[0]).sin() + x[0].take(0, x[1]).cumsum(0).reshape([3, 1]);
+            (vec![next], vec![next.sum(&[1]) * noise])
+        });
+        let y = last[0].sum_all() + ys[0].square().sum_all();
+        let d = grad(y, &[z, w, x]).unwrap();
+        let dd = grad(d[0].square().sum_all() + d[2].sum_all(), &[z, w]).unwrap();
+        let all: Vec<_> = d.iter().chain(&dd).chain(&ys).enumerate().map(|(i, e)| (i.to_string(), e.id())).collect();
+        let plan = plan::plan(&g, &all, &[]);
+        let kernels = kernels(&plan);
+        assert_eq!(kernels.len(), count(&plan.kernels));
+        let levels = (0..kernels.len()).map(|i| i..i + 1).collect();
+        assert_eq!(outputs(&Plan { kernels, levels, ..plan.clone() }), outputs(&plan));
+    }
+}
