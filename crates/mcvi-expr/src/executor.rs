@@ -61,7 +61,7 @@ impl Executor {
     pub fn profile(&mut self, plan: &Plan, seed: u64, step: u64, steps: usize) -> Result<Vec<(String, f64)>> {
         match self {
             Executor::Cpu(e) => {
-                let times = e.profile(seed, step, steps)?;
+                let times = e.profile(plan, seed, step, steps)?;
                 Ok(plan.kernels.iter().map(ToString::to_string).zip(times).collect())
             }
             Executor::Cuda(e) => e.profile(plan, seed, step, steps),
@@ -84,7 +84,7 @@ impl Executor {
 
     pub fn kernels(&self, plan: &Plan) -> (usize, usize) {
         match self {
-            Executor::Cpu(_) => (plan.kernels.len(), plan.levels.len()),
+            Executor::Cpu(_) => plan.count(),
             Executor::Cuda(e) => e.kernels(),
         }
     }

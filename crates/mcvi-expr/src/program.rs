@@ -123,6 +123,11 @@ impl<'g> ProgramBuilder<'g> {
                 });
             }
         }
+        let roots = self.outputs.iter().map(|o| o.1.id()).chain(self.updates.iter().map(|u| u.1.id()));
+        if let Some(inner) = graph.escaped(roots) {
+            let why = "what a body is given, and what is built on it, has a value only within that loop".to_owned();
+            return Err(Error::Argument { op: "scan", shape: inner.shape(), why, at });
+        }
         let threads = match self.threads {
             None => std::thread::available_parallelism().map_or(1, usize::from),
             Some(n) => checked_threads(n)?,

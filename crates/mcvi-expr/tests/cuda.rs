@@ -672,3 +672,43 @@ fn what_is_missing_is_said() {
         assert!(matches!(error, Error::DeviceMemory { .. }), "{error}");
     }
 }
+
+#[test]
+fn loops_agree() {
+    everywhere("loops", 1e-12, 2e-5, 5e-3, |g, t| {
+        let (z, w, x) = (literal(g, t, &[20, 8], 1), literal(g, t, &[8, 8], 2), literal(g, t, &[13, 8], 3));
+        // Products, reductions and draws of rows that begin within a block of the generator.
+        let (last, ys) = g.scan(13, &[z], &[x], |c, x| {
+            let noise = g.normal(11, t, [7]);
+            let next = ((c[0].matmul(w) + x[0]) * 0.3).tanh() + noise.sum_all() * 0.01;
+            (vec![next], vec![next.sum(&[1]), noise])
+        });
+        // A loop within a loop, and one in segments.
+        let (nested, _) = g.scan(3, &[z], &[x.slice(0, 0..3)], |c, x| {
+            let (inner, ys) = g.scan(4, &[c[0] * 0.5], &[], |d, _| (vec![(d[0] + x[0]).sin()], vec![d[0] * c[0]]));
+            (vec![inner[0] + ys[0].sum(&[0])], vec![])
+        });
+        let (segments, rows) = g.scan_checkpointed(13, &[z], &[x], |c, x| {
+            let noise = g.uniform(12, t, [8]);
+            (vec![c[0] * 0.9 + (x[0] * noise).cos()], vec![c[0].sum(&[0])])
+        });
+        let y = (last[0] * nested[0]).sum_all() + ys[0].square().sum_all() + (segments[0] * last[0]).sum_all();
+        let d = grad(y + rows[0].sin().sum_all(), &[z, w, x]).unwrap();
+        let dd = grad((d[0] * z).sum_all() + d[1].square().sum_all(), &[w, x]).unwrap();
+        let named = [("last", last[0]), ("sums", ys[0]), ("noise", ys[1]), ("nested", nested[0]), ("rows", rows[0])];
+        let derived = [("dz", d[0]), ("dw", d[1]), ("dx", d[2]), ("ddw", dd[0]), ("ddx", dd[1])];
+        named.into_iter().chain(derived).map(|(name, e)| (name.to_owned(), e)).collect()
+    });
+}
+
+#[test]
+fn the_source_of_a_loop_does_not_grow_with_its_length() {
+    let source = |length: usize| {
+        let g = Graph::new();
+        let z = g.input("z", DType::F64, [16]);
+        let (last, _) = g.scan(length, &[z], &[], |c, _| (vec![(c[0] * 1.1).sin()], vec![]));
+        let d = grad(last[0].sum_all(), &[z]).unwrap();
+        g.program().output("d", d[0]).cuda_source("sm_90").0
+    };
+    assert_eq!(source(5).len(), source(50).len());
+}

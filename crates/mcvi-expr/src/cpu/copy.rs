@@ -102,12 +102,12 @@ impl<S, T: Convert> CopyJob<S, T> {
         if let Some((at, len)) = &self.zero_first {
             let size = size_of::<T>();
             let zero = draft.constant(&[0; 8][..size], 64 / size);
-            (0..*len).for_each(|e| copy(draft, lists, Loc::Memory(at.bytes + e * size), zero));
+            (0..*len).for_each(|e| copy(draft, lists, at.loc((e * size) as isize), zero));
         }
         for e in 0..self.total {
-            let from = self.from.bytes.wrapping_add_signed(offset::<S>(&self.from_dims, &self.from_strides, e));
-            let to = self.to.bytes.wrapping_add_signed(offset::<T>(&self.to_dims, &self.to_strides, e));
-            copy(draft, lists, Loc::Memory(to), Loc::Memory(from));
+            let from = self.from.loc(offset::<S>(&self.from_dims, &self.from_strides, e));
+            let to = self.to.loc(offset::<T>(&self.to_dims, &self.to_strides, e));
+            copy(draft, lists, to, from);
         }
         true
     }
@@ -122,7 +122,7 @@ impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
         if !plain || self.total > CHUNK || self.to_dims.len() > 1 || self.to_strides[0] != 1 {
             return false;
         }
-        let (from, to) = (Loc::Memory(self.from.bytes), Loc::Memory(self.to.bytes));
+        let (from, to) = (self.from.loc(0), self.to.loc(0));
         draft.gather::<T>(to, from, &self.from_dims, &self.from_strides, self.total);
         true
     }

@@ -1,27 +1,19 @@
 //! A compiled program on the CPU: its memory, and the walk of a team of threads through its segments.
 
 use super::arena::Arena;
-use super::tape::{self, Draft, Tape};
+use super::segment::{Builder, Segment};
+use super::tape::{self, Tape};
 use super::team::{Barrier, Team};
-use super::{Ctx, Job, Layout, job, level};
+use super::{Ctx, Job, Layout, level};
 use crate::error::Result;
 use crate::plan::{BufId, Kernel, Place, Plan};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A level cheaper than this (in nanoseconds) is not worth waking other threads for.
-const WORTH_SHARING: f64 = 8000.0;
-
-enum Segment {
-    /// Jobs for the first thread, in order.
-    Alone(Tape),
-    /// Tiles of independent jobs, the heaviest jobs first; the counter hands them out.
-    Shared(Vec<(u32, u32)>, AtomicUsize),
-}
-
 /// A compiled program with its memory.
 pub(crate) struct Executor {
     jobs: Vec<Box<dyn Job>>,
+    tapes: Vec<Tape>,
     segments: Vec<Segment>,
     arena: Arena,
     threads: usize,
@@ -65,61 +57,20 @@ impl Executor {
         // Before anything that grows with the arrays is made.
         Arena::empty(plan.arena_bytes)?;
         let layout = Layout { plan, level: level()? };
-        let jobs: Vec<Box<dyn Job>> = plan.kernels.iter().map(|k| job(k, &layout)).collect();
-        // Consecutive levels for one thread, and the tiles of levels to share.
-        let mut alone: Vec<Vec<usize>> = vec![];
-        let mut order_of: Vec<Option<Vec<(u32, u32)>>> = vec![];
-        let mut last_fallible = None;
-        let mut segment_of = vec![0; jobs.len()];
-        for level in &plan.levels {
-            let mut order: Vec<usize> = level.clone().collect();
-            let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
-            let tiles: usize = order.iter().map(|&j| jobs[j].tiles()).sum();
-            if cost < WORTH_SHARING || tiles < 2 {
-                match (order_of.last(), alone.last_mut()) {
-                    (Some(None), Some(list)) => list.extend(order),
-                    _ => {
-                        alone.push(order);
-                        order_of.push(None);
-                    }
-                }
-            } else {
-                let weight = |j: usize| jobs[j].cost() / jobs[j].tiles() as f64;
-                order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
-                let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));
-                order_of.push(Some(tiles.collect()));
-            }
-            for j in level.clone() {
-                segment_of[j] = order_of.len();
-                if matches!(plan.kernels[j], Kernel::Index { .. } | Kernel::External { .. }) {
-                    last_fallible = Some(order_of.len());
-                }
-            }
-        }
-        let drafts = alone.into_iter().map(|list| {
-            let mut draft = Draft::new(plan.arena_bytes);
-            for j in list {
-                if !jobs[j].write_out(&mut draft) {
-                    draft.job(j);
-                }
-            }
-            draft
-        });
-        let (tapes, constants, tape_bytes) = tape::finish(drafts.collect(), plan.arena_bytes);
-        let mut tapes = tapes.into_iter();
-        let segments = order_of.into_iter().filter_map(|order| match order {
-            Some(tiles) => Some(Segment::Shared(tiles, AtomicUsize::new(0))),
-            None => tapes.next().map(Segment::Alone),
-        });
-        let segments = segments.collect();
+        let mut builder = Builder::new(&layout, plan.arena_bytes);
+        let (segments, segment_of) = builder.segments(&plan.kernels, &plan.levels);
+        let Builder { jobs, drafts, .. } = builder;
+        let (tapes, constants, tape_bytes) = tape::finish(drafts, plan.arena_bytes);
+        // A step ends with the segment in which it fails: what is overwritten later needs no copy.
+        let fallible = plan.kernels.iter().zip(&segment_of).filter(|(k, _)| k.is_fallible());
+        let last_fallible = fallible.map(|(_, segment)| *segment).max();
         let mut arena = Arena::new(plan.arena_bytes + tape_bytes)?;
         arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
-        let mut executor = Executor { jobs, segments, arena, threads, exposed: vec![] };
+        let mut executor = Executor { jobs, tapes, segments, arena, threads, exposed: vec![] };
         for (place, array) in &plan.literals {
             array.copy_bytes(0, executor.memory(plan).get_mut(*place, array.shape().size()));
         }
         let memory = executor.memory(plan);
-        // A step ends with the segment in which it fails: what is overwritten later needs no copy.
         let early: Vec<BufId> = (plan.kernels.iter().zip(&segment_of))
             .filter(|(_, segment)| last_fallible.is_some_and(|last| **segment <= last))
             .flat_map(|(kernel, _)| kernel.writes())
@@ -147,7 +98,7 @@ impl Executor {
         steps: usize,
         around: &mut dyn Around,
     ) -> (usize, Result<()>) {
-        let shared = self.segments.iter().any(|s| matches!(s, Segment::Shared(..)));
+        let shared = self.segments.iter().any(Segment::is_shared);
         let threads = if shared { self.threads } else { 1 };
         let (failure, failed, bytes) = (Mutex::new(None), AtomicBool::new(false), self.arena.bytes());
         let walk = Walk {
@@ -156,11 +107,12 @@ impl Executor {
                 base: bytes.as_mut_ptr(),
                 seed,
                 step: first_step,
+                row: 0,
                 alone: false,
                 failure: &failure,
                 failed: &failed,
             },
-            executor: Parts { jobs: &self.jobs, segments: &self.segments, exposed: &self.exposed },
+            executor: Parts { jobs: &self.jobs, tapes: &self.tapes, segments: &self.segments, exposed: &self.exposed },
             plan,
             steps,
             backup: Mutex::new(vec![0; self.exposed.iter().map(|s| s.1).sum()]),
@@ -178,21 +130,20 @@ impl Executor {
 
 impl Executor {
     /// Nanoseconds each kernel takes on one thread: the median of `steps` steps, which leave no trace in the states.
-    pub fn profile(&mut self, seed: u64, step: u64, steps: usize) -> Result<Vec<f64>> {
+    pub fn profile(&mut self, plan: &Plan, seed: u64, step: u64, steps: usize) -> Result<Vec<f64>> {
         let before = self.arena.clone();
         let (failure, failed) = (Mutex::new(None), AtomicBool::new(false));
         let base = self.arena.bytes().as_mut_ptr();
-        let ctx = Ctx { base, seed, step, alone: true, failure: &failure, failed: &failed };
+        let ctx = Ctx { base, seed, step, row: 0, alone: true, failure: &failure, failed: &failed };
         let mut scratch = Arena::default();
         scratch.reserve(self.jobs.iter().map(|j| j.scratch()).max().unwrap_or(0));
-        let mut times = vec![vec![]; self.jobs.len()];
+        let mut times = vec![vec![]; plan.kernels.len()];
         for _ in 0..steps {
-            for (job, time) in self.jobs.iter().zip(&mut times) {
+            let mut next = 0;
+            for (kernel, time) in plan.kernels.iter().zip(&mut times) {
                 let start = std::time::Instant::now();
-                for tile in 0..job.tiles() {
-                    // SAFETY: kernels stand in the order of their levels, and this is the only thread.
-                    unsafe { job.run(&ctx, tile, &mut scratch) };
-                }
+                // SAFETY: kernels stand in the order of their levels, and this is the only thread.
+                next = unsafe { self.one(kernel, next, &ctx, &mut scratch) };
                 time.push(start.elapsed().as_nanos() as f64);
             }
         }
@@ -206,9 +157,31 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// Run a kernel, the jobs of which begin with number `first`; returns the number of the first job after them.
+    ///
+    /// # Safety
+    /// As for `Job::run`, on the only thread.
+    unsafe fn one(&self, kernel: &Kernel, first: usize, ctx: &Ctx<'_>, scratch: &mut Arena) -> usize {
+        let Kernel::Loop(l) = kernel else {
+            // SAFETY: promised by the caller.
+            (0..self.jobs[first].tiles()).for_each(|tile| unsafe { self.jobs[first].run(ctx, tile, scratch) });
+            return first + 1;
+        };
+        // SAFETY: promised by the caller; kernels of a body stand in the order of their levels.
+        let mut all = |kernels: &[Kernel], first, ctx: &Ctx<'_>| unsafe {
+            kernels.iter().fold(first, |next, kernel| self.one(kernel, next, ctx, scratch))
+        };
+        let body = all(&l.before, first, ctx);
+        l.rows().fold(body, |_, row| all(&l.kernels, body, &Ctx { row, ..*ctx }))
+    }
+}
+
 /// What all threads see of the executor while they run it.
+#[derive(Clone, Copy)]
 struct Parts<'a> {
     jobs: &'a [Box<dyn Job>],
+    tapes: &'a [Tape],
     segments: &'a [Segment],
     exposed: &'a [(usize, usize)],
 }
@@ -238,7 +211,8 @@ impl Walk<'_> {
             if thread == 0 {
                 self.before(i);
             }
-            self.step(Ctx { step: self.ctx.step.wrapping_add(i as u64), ..self.ctx }, thread, scratch, barrier);
+            let ctx = Ctx { step: self.ctx.step.wrapping_add(i as u64), ..self.ctx };
+            self.segments(self.executor.segments, ctx, thread, scratch, barrier);
             if thread == 0 {
                 self.after(i);
             }
@@ -249,22 +223,23 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&self, ctx: Ctx<'_>, thread: usize, scratch: &mut Arena, barrier: &Barrier) {
-        let jobs = self.executor.jobs;
+    /// Walk through segments; says whether the step has not failed.
+    fn segments(&self, all: &[Segment], ctx: Ctx<'_>, thread: usize, scratch: &mut Arena, barrier: &Barrier) -> bool {
+        let Parts { jobs, tapes, .. } = self.executor;
         let (alone, ctx) = (Ctx { alone: true, ..ctx }, Ctx { alone: barrier.is_for_one(), ..ctx });
-        for segment in self.executor.segments {
+        for segment in all {
             match segment {
                 Segment::Alone(_) if thread > 0 || self.has_failed() => {}
                 // SAFETY: levels run in order on one thread while the others wait.
                 Segment::Alone(tape) => unsafe {
-                    tape.run(&alone, |j| {
+                    tapes[*tape].run(&alone, |j| {
                         (0..jobs[j].tiles()).for_each(|tile| jobs[j].run(&alone, tile, scratch));
                     });
                 },
                 Segment::Shared(tiles, next) => {
                     barrier.wait(|| self.stop.store(self.has_failed(), Ordering::Relaxed));
                     if self.stop.load(Ordering::Relaxed) {
-                        return;
+                        return false;
                     }
                     while let Some(&(j, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
                         // SAFETY: jobs of one level are independent, and each tile is handed out once.
@@ -272,8 +247,17 @@ impl Walk<'_> {
                     }
                     barrier.wait(|| next.store(0, Ordering::Relaxed));
                 }
+                Segment::Loop { length, reverse, body } => {
+                    for i in 0..*length {
+                        let row = if *reverse { length - 1 - i } else { i };
+                        if !self.segments(body, Ctx { row, ..ctx }, thread, scratch, barrier) {
+                            return false;
+                        }
+                    }
+                }
             }
         }
+        true
     }
 
     /// Whether the present step has failed so far.

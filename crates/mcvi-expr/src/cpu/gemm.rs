@@ -4,7 +4,7 @@ use super::arena::Arena;
 use super::micro::{Level, Lists, lists};
 use super::product::{self, Block, multiply};
 use super::sources::Float;
-use super::tape::{Draft, Loc};
+use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{MAX_TERMS, MatMul, Place};
 
@@ -162,9 +162,7 @@ impl<T: Float> Job for Tiny<T> {
         if !draft.near || p.m * p.n * p.depth * p.items > FEW {
             return false;
         }
-        let place = |first: At<T>, element: isize| {
-            Loc::Memory(first.bytes.wrapping_add_signed(element * size_of::<T>() as isize))
-        };
+        let place = |first: At<T>, element: isize| first.loc(element * size_of::<T>() as isize);
         for result in 0..p.items * p.m * p.n {
             let (item, i, j) = (result / (p.m * p.n), (result / p.n % p.m) as isize, (result % p.n) as isize);
             let to = place(p.to, result as isize);

@@ -201,7 +201,7 @@ impl<T: Float> MapJob<T> {
                 _ => false,
             };
             let direct = direct && stores.iter().all(|s| s.slot != slot);
-            let roomy = store.to.first == 0 && layout.len(store.to.buf) == map.total;
+            let roomy = store.to.first == 0 && layout.is_roomy(store.to.buf, map.total);
             stores.push(Store { slot, to: layout.at(store.to), direct, roomy });
         }
         let reduces = map

@@ -16,6 +16,7 @@ mod micro;
 mod product;
 mod reduce;
 mod resize;
+mod segment;
 mod sources;
 mod strided;
 mod tape;
@@ -30,7 +31,7 @@ use arena::Arena;
 use micro::Level;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tape::Draft;
+use tape::{Draft, Loc};
 
 /// One kernel made ready for this machine.
 trait Job: Send + Sync {
@@ -63,6 +64,8 @@ pub(super) struct Ctx<'a> {
     base: *mut u8,
     pub seed: u64,
     pub step: u64,
+    /// The row of the innermost loop that is at work.
+    pub row: usize,
     /// No other thread is at work.
     pub alone: bool,
     failure: &'a Mutex<Option<Error>>,
@@ -76,7 +79,7 @@ unsafe impl Sync for Ctx<'_> {}
 impl Ctx<'_> {
     /// Pointer to an element. Offsets come from the plan and lie inside the arena.
     pub fn ptr<T>(&self, at: At<T>) -> *mut T {
-        self.base.wrapping_add(at.bytes).cast()
+        self.base.wrapping_add(at.bytes).wrapping_add(self.row.wrapping_mul(at.step)).cast()
     }
 
     /// Keep the first failure; the step's effects are undone afterwards.
@@ -91,7 +94,15 @@ impl Ctx<'_> {
 /// Bytes from the start of the arena to elements of type `T`.
 pub(super) struct At<T> {
     bytes: usize,
+    /// Bytes further on for each row of a loop (modulo 2⁶⁴, for steps back).
+    step: usize,
     of: std::marker::PhantomData<T>,
+}
+impl<T> At<T> {
+    /// Of an element so many bytes further on.
+    pub fn loc(self, bytes: isize) -> Loc {
+        Loc::Memory(self.bytes.wrapping_add_signed(bytes), self.step)
+    }
 }
 impl<T> Clone for At<T> {
     fn clone(&self) -> Self {
@@ -111,15 +122,18 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Elements of a buffer.
-    pub fn len(&self, buf: BufId) -> usize {
-        self.plan.buffers[buf.0 as usize].len
+    /// Whether a buffer has this many elements and memory of its own, with room at its end.
+    pub fn is_roomy(&self, buf: BufId, len: usize) -> bool {
+        let buffer = &self.plan.buffers[buf.0 as usize];
+        buffer.len == len && buffer.window.is_none()
     }
 
     pub fn at<T>(&self, place: Place) -> At<T> {
         let buffer = &self.plan.buffers[place.buf.0 as usize];
         debug_assert_eq!(buffer.dtype.bytes(), size_of::<T>());
-        At { bytes: buffer.offset + place.first * buffer.dtype.bytes(), of: std::marker::PhantomData }
+        let size = buffer.dtype.bytes();
+        let step = buffer.window.map_or(0, |w| (w.step as usize).wrapping_mul(size));
+        At { bytes: buffer.offset + place.first * size, step, of: std::marker::PhantomData }
     }
 }
 
@@ -161,10 +175,9 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
             Kernel::Conv(c) => conv::job::<T>(c, layout),
             Kernel::Resize { .. } => resize::job::<T>(kernel, layout),
             Kernel::Index { .. } => indexing::job::<T>(kernel, layout),
-            Kernel::Noise { draw, stream, len, to, .. } => {
-                sources::noise::<T>(*draw, *stream, *len, layout.at(*to), layout.level)
-            }
+            Kernel::Noise { .. } => sources::noise::<T>(kernel, layout),
             Kernel::External { .. } => sources::external(kernel, layout),
+            Kernel::Loop(_) => unreachable!("the executor walks through its kernels"),
         }
     }
     match kernel {
@@ -193,7 +206,7 @@ impl Kernel {
             | Kernel::Resize { dtype, .. }
             | Kernel::Index { dtype, .. }
             | Kernel::Noise { dtype, .. } => *dtype,
-            Kernel::External { .. } => DType::F64,
+            Kernel::External { .. } | Kernel::Loop(_) => DType::F64,
         }
     }
 }

@@ -15,9 +15,9 @@ pub(super) type Run = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize)
 
 /// Where an operand lies.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Loc {
-    /// Bytes into the program's own memory.
-    Memory(usize),
+pub(crate) enum Loc {
+    /// Bytes into the program's own memory, and bytes further on for each row of a loop.
+    Memory(usize, usize),
     /// Bytes into registers, which no kernel leaves anything in for the next.
     Register(usize),
     /// Bytes into constants.
@@ -25,10 +25,20 @@ pub(super) enum Loc {
 }
 
 impl Loc {
+    /// Bytes further on for each row of a loop.
+    fn step(self) -> usize {
+        if let Loc::Memory(_, step) = self { step } else { 0 }
+    }
+
+    /// Whether it lies elsewhere in each row of a loop.
+    pub fn moves(self) -> bool {
+        self.step() != 0
+    }
+
     /// So many bytes further.
     pub fn after(self, bytes: usize) -> Loc {
         match self {
-            Loc::Memory(at) => Loc::Memory(at + bytes),
+            Loc::Memory(at, step) => Loc::Memory(at + bytes, step),
             Loc::Register(at) => Loc::Register(at + bytes),
             Loc::Constant(at) => Loc::Constant(at + bytes),
         }
@@ -61,6 +71,10 @@ enum Step<L, S> {
     Gather(Gather<L>),
     /// A job of the program that is not small.
     Job(usize),
+    /// The same with operands that lie elsewhere in each row of a loop: so many bytes further on.
+    CallAt(Call<L>, [usize; 4]),
+    ListAt(RunList, Vec<(S, [u32; 4])>),
+    GatherAt(Gather<L>, [usize; 2]),
 }
 
 /// A tape in the making.
@@ -142,27 +156,40 @@ pub(super) fn finish(drafts: Vec<Draft>, start: usize) -> (Vec<Tape>, Vec<u8>, u
     for draft in drafts {
         let own = start + constants.len();
         let place = |loc: Loc| match loc {
-            Loc::Memory(at) => at,
+            Loc::Memory(at, _) => at,
             Loc::Register(at) => registers + at,
             Loc::Constant(at) => own + at,
         };
         let near = |loc| u32::try_from(place(loc)).unwrap_or_else(|_| unreachable!("lists only where places are near"));
-        let steps = draft.steps.into_iter().map(|step| match step {
-            Step::Call(Call { run, to, args, n }) => Step::Call(Call { run, to: place(to), args: args.map(place), n }),
-            Step::List(run, list) => {
-                Step::List(run, list.iter().map(|&(to, args)| Short { to: near(to), args: args.map(near) }).collect())
+        let short = |(to, args): (Loc, [Loc; 3])| Short { to: near(to), args: args.map(near) };
+        let mut steps = vec![];
+        for step in draft.steps {
+            match step {
+                Step::Call(Call { run, to, args, n }) => {
+                    let (call, [a, b, c]) = (Call { run, to: place(to), args: args.map(place), n }, args);
+                    let by = [to, a, b, c].map(Loc::step);
+                    steps.push(if by == [0; 4] { Step::Call(call) } else { Step::CallAt(call, by) });
+                }
+                Step::List(run, list) => {
+                    let by = |(to, [a, b, c]): &(Loc, [Loc; 3])| [*to, *a, *b, *c].map(|loc| loc.step() as u32);
+                    for part in list.chunk_by(|x, y| (by(x) == [0; 4]) == (by(y) == [0; 4])) {
+                        steps.push(if by(&part[0]) == [0; 4] {
+                            Step::List(run, part.iter().copied().map(short).collect())
+                        } else {
+                            Step::ListAt(run, part.iter().map(|s| (short(*s), by(s))).collect())
+                        });
+                    }
+                }
+                Step::Gather(Gather { run, to, from, dims, strides, n }) => {
+                    let by = [to, from].map(Loc::step);
+                    let gather = Gather { run, to: place(to), from: place(from), dims, strides, n };
+                    steps.push(if by == [0; 2] { Step::Gather(gather) } else { Step::GatherAt(gather, by) });
+                }
+                Step::Job(j) => steps.push(Step::Job(j)),
+                Step::CallAt(..) | Step::ListAt(..) | Step::GatherAt(..) => unreachable!("drafts have none"),
             }
-            Step::Gather(g) => Step::Gather(Gather {
-                run: g.run,
-                to: place(g.to),
-                from: place(g.from),
-                dims: g.dims,
-                strides: g.strides,
-                n: g.n,
-            }),
-            Step::Job(j) => Step::Job(j),
-        });
-        tapes.push(Tape(steps.collect()));
+        }
+        tapes.push(Tape(steps));
         constants.extend(draft.constants);
     }
     (tapes, constants, bytes)
@@ -188,6 +215,34 @@ impl Tape {
                 // SAFETY: as above.
                 Step::Gather(g) => unsafe { (g.run)(at(g.to), at(g.from), &g.dims, &g.strides, g.n) },
                 Step::Job(j) => job(*j),
+                Step::CallAt(c, by) => {
+                    let [to, x, y, z] = by.map(|step| step.wrapping_mul(ctx.row));
+                    let [a, b, d] = c.args.map(at);
+                    // SAFETY: as above; rows of the operands that move lie inside the arena too.
+                    unsafe {
+                        let (a, b, d) = (a.wrapping_add(x), b.wrapping_add(y), d.wrapping_add(z));
+                        (c.run)(at(c.to).wrapping_add(to), a, b, d, c.n);
+                    }
+                }
+                Step::ListAt(run, list) => {
+                    const AT_ONCE: usize = 8;
+                    for part in list.chunks(AT_ONCE) {
+                        let mut moved = [Short { to: 0, args: [0; 3] }; AT_ONCE];
+                        for (to, (short, by)) in moved.iter_mut().zip(part) {
+                            let [first, rest @ ..] = by.map(|step| step.wrapping_mul(ctx.row as u32));
+                            to.to = short.to.wrapping_add(first);
+                            to.args = std::array::from_fn(|i| short.args[i].wrapping_add(rest[i]));
+                        }
+                        // SAFETY: as above.
+                        unsafe { run(ctx.base, &moved[..part.len()]) };
+                    }
+                }
+                Step::GatherAt(g, by) => {
+                    let [to, from] = by.map(|step| step.wrapping_mul(ctx.row));
+                    let (to, from) = (at(g.to).wrapping_add(to), at(g.from).wrapping_add(from));
+                    // SAFETY: as above.
+                    unsafe { (g.run)(to, from, &g.dims, &g.strides, g.n) };
+                }
             }
         }
     }

@@ -149,11 +149,15 @@ fn plan(kernel: &Kernel, all: &mut Vec<Access>) {
             let (read, written) = if *take { (full, picked) } else { (picked, full) };
             all.extend([run(*from, read, false), run(*index, *picks, false), run(*to, written, true)]);
         }
-        Kernel::Noise { len, to, .. } => all.push(run(*to, *len, true)),
+        Kernel::Noise { row, len, to, .. } => {
+            all.push(run(*to, *len, true));
+            all.extend(row.map(|row| run(row, 1, false)));
+        }
         Kernel::External { part, rows, d, z, v, to, .. } => {
             let width = if *part == ExternalPart::Value { 1 } else { *d };
             all.extend([run(*z, rows * d, false), run(*to, rows * width, true)]);
             all.extend(v.map(|v| run(v, rows * d, false)));
         }
+        Kernel::Loop(_) => unreachable!("loops are unrolled"),
     }
 }

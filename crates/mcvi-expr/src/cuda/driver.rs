@@ -2,6 +2,7 @@
 
 use super::nvrtc;
 use super::task::Functions;
+use super::unroll;
 use crate::error::{Error, Result};
 use crate::plan::{Kernel, Plan};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
@@ -102,18 +103,24 @@ impl Gpu {
 
     /// Refuse what kernels cannot count: convolutions number their elements by 32 bits, and levels have 19.
     pub fn refuse(&self, plan: &Plan) -> Result<()> {
-        let large = |k: &Kernel| {
-            let Kernel::Conv(c) = k else { return false };
-            let [x, f, y] = c.sizes();
-            [x, y, f * c.parts()].into_iter().any(|n| n > i32::MAX as usize)
-        };
+        fn large(kernel: &Kernel) -> bool {
+            match kernel {
+                Kernel::Conv(c) => {
+                    let [x, f, y] = c.sizes();
+                    [x, y, f * c.parts()].into_iter().any(|n| n > i32::MAX as usize)
+                }
+                Kernel::Loop(l) => l.kernels.iter().any(large),
+                _ => false,
+            }
+        }
         if plan.kernels.iter().any(large) {
             let why = "a convolution has arrays of 2^31 elements or more; use smaller batches, or the CPU".to_owned();
             return Err(Error::Device { device: self.name.clone(), why });
         }
         // A level's number has 19 bits (`schedule.rs`); a kernel can become two steps.
-        if plan.kernels.len() >= 1 << 18 {
-            let why = format!("a program of {} kernels is too long; run a shorter one in a loop", plan.kernels.len());
+        let count = unroll::count(&plan.kernels);
+        if count >= 1 << 18 {
+            let why = format!("a program of {count} kernels is too long; run a shorter one several times");
             return Err(Error::Device { device: self.name.clone(), why });
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! hold work that has nothing to do with the rest of it; that is taken apart first, so that each part can join its product.
 
 use super::access::{self, Access};
-use super::code;
+use super::{code, unroll};
 use crate::plan::{Conv, ConvPart, Kernel, Map, MatMul, Place, Plan, Reduce, Strided, Value};
 use crate::shape::DType;
 use std::collections::{HashMap, HashSet};
@@ -117,11 +117,12 @@ pub(super) struct Step {
 
 /// All work of a plan, with levels of its own.
 pub(super) fn steps(plan: &Plan) -> Vec<Step> {
+    let kernels = unroll::kernels(plan);
     let fixed: HashSet<u32> = plan.slots.iter().chain(&plan.outputs).map(|s| s.place.buf.0).collect();
     let mut steps = Steps { steps: vec![], of: HashMap::new(), clock: 0 };
     // How often a buffer is read. A map may become several steps, each of which reads it.
     let mut read: HashMap<u32, usize> = HashMap::new();
-    let reads = plan.kernels.iter().flat_map(|kernel| match kernel {
+    let reads = kernels.iter().flat_map(|kernel| match kernel {
         Kernel::Map(map) => {
             parts(map).into_iter().flat_map(passes).flat_map(|m| access::of_kernel(&Kernel::Map(m))).collect()
         }
@@ -130,7 +131,7 @@ pub(super) fn steps(plan: &Plan) -> Vec<Step> {
     for touch in reads.filter(|t| !t.write) {
         *read.entry(touch.buf.0).or_default() += 1;
     }
-    for kernel in &plan.kernels {
+    for kernel in &kernels {
         match kernel {
             Kernel::MatMul(product) => {
                 steps.push(Work::Product { product: product.clone(), epilogues: vec![], keep: true });

@@ -19,6 +19,7 @@ mod pipeline;
 mod profile;
 mod schedule;
 mod task;
+mod unroll;
 mod walk;
 
 pub(crate) use driver::{check, multiprocessors};

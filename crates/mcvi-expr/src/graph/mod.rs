@@ -2,10 +2,12 @@
 
 mod external;
 mod op;
+mod scan;
 
 pub use external::External;
 pub(crate) use external::{Blackbox, ExternalPart};
 pub(crate) use op::{Draw, Op, Reduction, Span, Window};
+pub(crate) use scan::{LoopKey, Part, Scan};
 
 use crate::array::Array;
 use crate::error::{At, Error, Result};
@@ -44,6 +46,12 @@ struct Inner {
     streams: std::collections::HashSet<u32>,
     /// The next stream to propose.
     next_stream: u32,
+    /// How many nodes stand for something within a loop.
+    placeholders: u32,
+    /// The bodies of loops that are being built, the innermost last.
+    open: Vec<scan::Open>,
+    /// The loops there are, each with what is bound and computed in its body.
+    loops: HashMap<LoopKey, (NodeId, Vec<NodeId>)>,
 }
 
 /// Owns the nodes of expressions; equal subexpressions are stored once.

@@ -1,6 +1,6 @@
 //! The operation set: what a node computes, and the parameters an operation has beside its operands.
 
-use super::{Blackbox, ExternalPart};
+use super::{Blackbox, ExternalPart, Part, Scan};
 use crate::array::Array;
 use crate::table::{Binary, Unary};
 use std::sync::Arc;
@@ -60,8 +60,14 @@ pub(crate) enum Op {
     Take(usize),
     /// Adjoint of `Take`: arguments `(index, values)`.
     ScatterAdd(usize),
+    /// From this stream; in a loop, the operand is the number of the iteration.
     Noise(Draw, u32),
     External(ExternalPart, Blackbox),
+    /// A loop. The node has no value of its own, only its parts have.
+    Scan(Arc<Scan>),
+    Part(Part),
+    /// What stands for something within a loop; the number tells it from others.
+    Placeholder(u32),
     Poison(u32),
 }
 
@@ -98,6 +104,7 @@ impl Op {
             Op::ScatterAdd(_) => "scatter_add",
             Op::Noise(..) => "noise",
             Op::External(..) => "external",
+            Op::Scan(_) | Op::Part(_) | Op::Placeholder(_) => "scan",
             Op::Poison(_) => "poison",
         }
     }
@@ -105,7 +112,7 @@ impl Op {
     /// Whether a change of the operands changes the value smoothly, so that a derivative is worth asking for.
     pub fn carries_gradient(&self) -> bool {
         match self {
-            Op::StopGradient => false,
+            Op::StopGradient | Op::Noise(..) => false,
             Op::Unary(u) => u.is_smooth(),
             Op::Binary(b) => b.is_smooth(),
             _ => true,

@@ -9,9 +9,11 @@ mod layout;
 mod linalg;
 mod noise;
 mod reduce;
+mod scan;
 mod simplify;
 
 pub use elementwise::Operand;
+pub(crate) use scan::{Loop, part};
 
 use crate::error::Result;
 use crate::graph::{Expr, ExternalPart, Op, Reduction};
@@ -74,9 +76,10 @@ impl<'g> Vjp<'_, 'g> {
             Op::Conv(_) | Op::ConvInput(_) | Op::ConvWeight(_) | Op::Upsample | Op::Downsample => conv::vjp(op, self),
             Op::Take(_) | Op::ScatterAdd(_) => index::vjp(op, self),
             Op::External(part, function) => external::vjp(*part, function, self)?,
-            Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Noise(..) => vec![],
+            Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Placeholder(_) => vec![],
             Op::Opaque => vec![Some(self.ct)],
-            Op::StopGradient | Op::Poison(_) => vec![None; self.args.len()],
+            Op::StopGradient | Op::Noise(..) | Op::Poison(_) => vec![None; self.args.len()],
+            Op::Scan(_) | Op::Part(_) => unreachable!("`calculus` collects what reaches the parts of a loop"),
         };
         Ok(all)
     }

@@ -1,11 +1,13 @@
 //! Scheduling: which nodes are fused into one kernel, and the level each kernel runs at.
 
+use super::live::{Live, LiveLoop, live};
 use super::view::View;
 use super::{Kernel, MAX_TERMS, Plan, REDUCE_TILE, emit, sink};
 use crate::graph::{Graph, Node, NodeId, Op};
 use crate::shape::{DType, Shape};
 use crate::table::Binary;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// A fused kernel with more operations than this gains nothing and fills the cache.
 pub(super) const MAX_FUSED: usize = 160;
@@ -60,7 +62,13 @@ pub(super) struct Task {
 
 /// Everything known about the nodes while the schedule grows.
 pub(super) struct Schedule {
+    /// The graph's nodes, which the bodies of loops consist of.
+    pub graph: Rc<[Node]>,
+    /// Those that are needed here, numbered anew.
     pub nodes: Vec<Node>,
+    pub loops: HashMap<NodeId, LiveLoop>,
+    /// Leaves that lie elsewhere in each iteration of the loop whose body this is.
+    pub moving: HashSet<NodeId>,
     /// Direct uses of each node, by nodes, outputs and updates.
     uses: Vec<usize>,
     users: Vec<Option<NodeId>>,
@@ -82,41 +90,24 @@ pub(super) fn space(shape: &Shape) -> Vec<usize> {
     shape.dims().iter().copied().filter(|&d| d > 1).collect()
 }
 
+/// What stands for something else within the body of a loop.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub strides: Vec<isize>,
+    pub moving: bool,
+    /// A constant, in the order of its elements.
+    pub literal: bool,
+}
+
 /// Plan the computation of `outputs` and of new values for states.
 pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(NodeId, NodeId)]) -> Plan {
-    let nodes = graph.nodes();
+    let nodes: Rc<[Node]> = graph.nodes().into();
     let roots: Vec<NodeId> =
         outputs.iter().map(|(_, id)| *id).chain(updates.iter().flat_map(|&(state, value)| [state, value])).collect();
-    let mut live = vec![false; nodes.len()];
-    roots.iter().for_each(|id| live[id.index()] = true);
-    let (mut uses, mut users) = (vec![0; nodes.len()], vec![None; nodes.len()]);
-    roots.iter().for_each(|id| uses[id.index()] += 1);
-    for i in (0..nodes.len()).rev() {
-        if !live[i] {
-            continue;
-        }
-        for arg in &nodes[i].args {
-            live[arg.index()] = true;
-            uses[arg.index()] += 1;
-            users[arg.index()] = Some(NodeId(i as u32));
-        }
-    }
-    let n = nodes.len();
-    let mut schedule = Schedule {
-        nodes,
-        uses,
-        users,
-        views: vec![None; n],
-        level: vec![0; n],
-        group: vec![None; n],
-        tasks: vec![],
-        open: HashMap::new(),
-        alias: HashMap::new(),
-        products: HashMap::new(),
-    };
-    for i in (0..n).filter(|&i| live[i]) {
-        schedule.visit(NodeId(i as u32));
-    }
+    let needed = live(&nodes, roots.iter().copied(), &HashSet::new());
+    let (mut schedule, local) = Schedule::new(nodes, needed, &roots, &HashMap::new());
+    let outputs: Vec<(String, NodeId)> = outputs.iter().map(|(name, id)| (name.clone(), local[id])).collect();
+    let updates: Vec<(NodeId, NodeId)> = updates.iter().map(|(state, value)| (local[state], local[value])).collect();
     // What users read must stand in a buffer of its own; what replaces a state must not be read from another state.
     let outputs: Vec<(String, NodeId)> =
         outputs.iter().map(|(name, id)| (name.clone(), schedule.readable(*id))).collect();
@@ -134,6 +125,61 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(Node
 }
 
 impl Schedule {
+    /// A schedule of some nodes of a graph, with the numbers they have in it.
+    pub fn new(
+        graph: Rc<[Node]>,
+        needed: Live,
+        roots: &[NodeId],
+        leaves: &HashMap<NodeId, Leaf>,
+    ) -> (Schedule, HashMap<NodeId, NodeId>) {
+        let local: HashMap<NodeId, NodeId> =
+            needed.nodes.iter().enumerate().map(|(i, &id)| (id, NodeId(i as u32))).collect();
+        let n = local.len();
+        let mut s = Schedule {
+            graph: graph.clone(),
+            nodes: Vec::with_capacity(n),
+            loops: HashMap::new(),
+            moving: HashSet::new(),
+            uses: vec![0; n],
+            users: vec![None; n],
+            views: vec![None; n],
+            level: vec![0; n],
+            group: vec![None; n],
+            tasks: vec![],
+            open: HashMap::new(),
+            alias: HashMap::new(),
+            products: HashMap::new(),
+        };
+        for (id, mut of) in needed.loops {
+            of.parts.iter_mut().for_each(|(_, part)| *part = local[part]);
+            s.loops.insert(local[&id], of);
+        }
+        for &id in &needed.nodes {
+            let (mut node, here) = (graph[id.index()].clone(), local[&id]);
+            if let Some(leaf) = leaves.get(&id) {
+                node.args.clear();
+                if !leaf.literal {
+                    node.op = Op::Placeholder(0);
+                }
+                if leaf.moving {
+                    s.moving.insert(here);
+                }
+                s.views[here.index()] = Some(View { base: here, offset: 0, strides: leaf.strides.clone() });
+            } else if let Some(of) = s.loops.get(&here) {
+                node.args = of.operands.iter().map(|&(i, _)| node.args[i]).collect();
+            }
+            for arg in &mut node.args {
+                *arg = local[arg];
+                s.uses[arg.index()] += 1;
+                s.users[arg.index()] = Some(here);
+            }
+            s.nodes.push(node);
+        }
+        roots.iter().for_each(|id| s.uses[local[id].index()] += 1);
+        (0..n).for_each(|i| s.visit(NodeId(i as u32)));
+        (s, local)
+    }
+
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
@@ -150,7 +196,8 @@ impl Schedule {
     }
 
     pub fn is_leaf(&self, id: NodeId) -> bool {
-        matches!(self.node(id).op, Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_))
+        use Op::{Const, Input, Literal, Placeholder, State};
+        matches!(self.node(id).op, Input(_) | State(_) | Const(_) | Literal(_) | Placeholder(_))
     }
 
     /// Whether a node's elements are those of its base, one by one, over the index space `space`.
@@ -163,6 +210,9 @@ impl Schedule {
     }
 
     fn visit(&mut self, id: NodeId) {
+        if self.views[id.index()].is_some() {
+            return; // a leaf
+        }
         let node = self.node(id).clone();
         self.views[id.index()] = Some(View::own(id, &node.shape));
         match &node.op {
@@ -200,6 +250,11 @@ impl Schedule {
             Op::MatMul { .. } | Op::Cast | Op::Embed(_) => {
                 self.single(id);
             }
+            Op::Scan(_) => {
+                self.hold_still(id);
+                self.single(id);
+            }
+            Op::Part(_) => self.level[id.index()] = self.level[node.args[0].index()],
             _ => {
                 self.make_contiguous(id);
                 let level = self.single(id);
@@ -251,18 +306,28 @@ impl Schedule {
         }
     }
 
+    /// What a loop within this one uses is the same, in the same place, for all its iterations.
+    fn hold_still(&mut self, id: NodeId) {
+        for i in 0..self.node(id).args.len() {
+            let arg = self.node(id).args[i];
+            if self.moving.contains(&self.view(arg).base) {
+                let copy = self.materialise(arg);
+                self.nodes[id.index()].args[i] = copy;
+            }
+        }
+    }
+
+    /// Whether a loop within this one uses what stands in the buffer of a node.
+    pub fn in_loops(&self, base: NodeId) -> bool {
+        let mut used = self.loops.keys().flat_map(|id| &self.node(*id).args);
+        used.any(|arg| self.home(self.view(*arg).base).0 == self.home(base).0)
+    }
+
     /// A copy of a node in a buffer of its own.
-    fn materialise(&mut self, id: NodeId) -> NodeId {
-        let copy = NodeId(self.nodes.len() as u32);
+    pub fn materialise(&mut self, id: NodeId) -> NodeId {
         let Node { shape, dtype, .. } = self.node(id).clone();
-        let own = View::own(copy, &shape);
         let over = space(&shape);
-        self.nodes.push(Node { op: Op::Reshape, args: vec![id], shape, dtype });
-        self.views.push(Some(own));
-        self.level.push(0);
-        self.group.push(None);
-        self.uses.push(1);
-        self.users.push(None);
+        let copy = self.push(Node { op: Op::Reshape, args: vec![id], shape, dtype });
         if dtype.is_float() {
             self.fuse(copy, over, None);
         } else {
@@ -270,6 +335,18 @@ impl Schedule {
             self.single(copy);
         }
         copy
+    }
+
+    /// Add a node that the graph does not have.
+    pub fn push(&mut self, node: Node) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        self.views.push(Some(View::own(id, &node.shape)));
+        self.nodes.push(node);
+        self.level.push(0);
+        self.group.push(None);
+        self.uses.push(1);
+        self.users.push(None);
+        id
     }
 
     /// The node itself if it has a complete buffer that nothing else changes, or a copy that has.
@@ -340,7 +417,7 @@ impl Schedule {
         let free = self.view(other).base == other
             && !self.is_leaf(other)
             && self.uses[other.index()] == 1
-            && !matches!(self.node(other).op, Op::Concat(_))
+            && !matches!(self.node(other).op, Op::Concat(_) | Op::Part(_))
             && !self.alias.contains_key(&other);
         if !free {
             self.single(product);
@@ -380,7 +457,8 @@ impl Schedule {
             let shape = self.node(part).shape.clone();
             let base = self.view(part).base;
             let whole = self.is_identity(part, &space(&shape));
-            if contiguous && whole && !self.is_leaf(base) && !self.alias.contains_key(&base) && !self.is_concat(base) {
+            let fixed = self.is_leaf(base) || matches!(self.node(base).op, Op::Concat(_) | Op::Part(_));
+            if contiguous && whole && !fixed && !self.alias.contains_key(&base) {
                 self.alias.insert(base, (id, first));
             } else {
                 copies += 1;
@@ -390,10 +468,6 @@ impl Schedule {
         }
         self.level[id.index()] = level + usize::from(copies > 0);
         self.tasks.push(Task { level: level + 1, work: Work::Single(id) });
-    }
-
-    fn is_concat(&self, id: NodeId) -> bool {
-        matches!(self.node(id).op, Op::Concat(_))
     }
 
     /// The buffer a node lives in, named by the node that owns it, and the first element there.

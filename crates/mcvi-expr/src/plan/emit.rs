@@ -1,7 +1,7 @@
 //! From the schedule to kernels: buffers for what is stored, loads for what is read, and where states are updated.
 
 use super::build::{Cluster, Schedule, Work, levels, space};
-use super::memory::{Life, place};
+use super::memory::Life;
 use super::view::collapsed;
 use super::*;
 use crate::graph::{Graph, NodeId, Op};
@@ -10,16 +10,36 @@ use std::collections::{HashMap, HashSet};
 /// Elements up to which a constant is worth laying out again.
 const EXPANDED: usize = 1 << 14;
 
-struct Emitter {
-    s: Schedule,
-    bufs: Vec<(DType, usize, Life)>,
-    of: HashMap<NodeId, BufId>,
-    literals: Vec<(Place, Arc<Array>)>,
-    kernels: Vec<(usize, Kernel)>,
+/// A buffer, and where it lies.
+pub(super) struct Draft {
+    pub dtype: DType,
+    pub len: usize,
+    pub home: Home,
+}
+
+pub(super) enum Home {
+    /// By itself, among the buffers of the program (0) or of the body of a loop.
+    Own { scope: usize, life: Life },
+    /// So many bytes into the arena, or into another buffer.
+    Inside(Option<BufId>, usize),
+    /// Where another one's elements are.
+    Window(Window),
+}
+
+pub(super) struct Emitter {
+    pub s: Schedule,
+    /// Of the program and of all bodies.
+    pub bufs: Vec<Draft>,
+    pub of: HashMap<NodeId, BufId>,
+    pub literals: Vec<(Place, Arc<Array>)>,
+    pub kernels: Vec<(usize, Kernel)>,
     /// Constants laid out again.
     expanded: HashMap<NodeId, BufId>,
     /// Fused nodes that must be stored, since something outside their kernel reads them.
     stored: HashSet<NodeId>,
+    /// The number of this body (0 for the program), and how many there are.
+    pub scope: usize,
+    pub scopes: usize,
 }
 
 pub(super) fn emit(
@@ -28,41 +48,11 @@ pub(super) fn emit(
     outputs: &[(String, NodeId)],
     updates: &[(NodeId, NodeId)],
 ) -> Plan {
-    let mut e = Emitter {
-        s: schedule,
-        bufs: vec![],
-        of: HashMap::new(),
-        literals: vec![],
-        kernels: vec![],
-        stored: HashSet::new(),
-        expanded: HashMap::new(),
-    };
-    e.find_stored(outputs, updates);
-    let commits = e.update_in_place(outputs, updates);
-
-    let tasks = std::mem::take(&mut e.s.tasks);
-    for (index, task) in tasks.iter().enumerate() {
-        match &task.work {
-            Work::Fused(cluster) => e.fused(index, task.level, cluster),
-            Work::Single(id) => e.single(*id, task.level),
-            Work::Products { out, terms, onto } => e.products(*out, terms, onto.is_some(), task.level),
-            Work::Gone => {}
-        }
-    }
-    // After everything, the combination of partial results included.
-    let last = e.kernels.iter().map(|k| k.0).max().unwrap_or(0) + 1;
-    for (state, value) in commits {
-        let (from, to) = (e.strided(value, last), e.strided(state, last));
-        let dtype = e.s.node(state).dtype;
-        e.kernels.push((last, Kernel::Copy { from_type: dtype, to_type: dtype, from, to, zero_first: None }));
-    }
-
+    let mut e = Emitter::new(schedule, 0);
+    e.work(&outputs.iter().map(|o| o.1).collect::<Vec<_>>(), updates);
     let mut slots = vec![];
     for i in 0..e.s.nodes.len() {
         let id = NodeId(i as u32);
-        if e.s.views[i].is_none() {
-            continue;
-        }
         if let Op::Input(slot) | Op::State(slot) = e.s.node(id).op {
             let (name, initial) = graph.slot(slot);
             let place = e.place_of(id, 0);
@@ -76,16 +66,50 @@ pub(super) fn emit(
         Slot { name: name.clone(), shape: node.shape.clone(), dtype: node.dtype, place, initial: None }
     });
     let outputs = outputs.collect();
-
-    let lives: Vec<Life> = e.bufs.iter().map(|b| b.2).collect();
-    let (offsets, arena_bytes) = place(&lives);
-    let buffers = e.bufs.iter().zip(offsets).map(|(&(dtype, len, _), offset)| Buffer { dtype, len, offset }).collect();
+    let arena_bytes = e.place_scope(None);
+    let buffers = (0..e.bufs.len()).map(|i| e.buffer(BufId(i as u32))).collect();
     let (kernels, levels) = levels(e.kernels);
     Plan { kernels, levels, buffers, arena_bytes, slots, outputs, literals: e.literals }
 }
 
 impl Emitter {
-    fn find_stored(&mut self, outputs: &[(String, NodeId)], updates: &[(NodeId, NodeId)]) {
+    pub fn new(s: Schedule, scope: usize) -> Self {
+        Emitter {
+            s,
+            bufs: vec![],
+            of: HashMap::new(),
+            literals: vec![],
+            kernels: vec![],
+            expanded: HashMap::new(),
+            stored: HashSet::new(),
+            scope,
+            scopes: scope + 1,
+        }
+    }
+
+    /// The kernels of all tasks, and those that complete the updates.
+    pub fn work(&mut self, outputs: &[NodeId], updates: &[(NodeId, NodeId)]) {
+        self.find_stored(outputs, updates);
+        let commits = self.update_in_place(outputs, updates);
+        let tasks = std::mem::take(&mut self.s.tasks);
+        for (index, task) in tasks.iter().enumerate() {
+            match &task.work {
+                Work::Fused(cluster) => self.fused(index, task.level, cluster),
+                Work::Single(id) => self.single(*id, task.level),
+                Work::Products { out, terms, onto } => self.products(*out, terms, onto.is_some(), task.level),
+                Work::Gone => {}
+            }
+        }
+        // After everything, the combination of partial results included.
+        let last = self.kernels.iter().map(|k| k.0).max().unwrap_or(0) + 1;
+        for (state, value) in commits {
+            let (from, to) = (self.strided(value, last), self.strided(state, last));
+            let dtype = self.s.node(state).dtype;
+            self.kernels.push((last, Kernel::Copy { from_type: dtype, to_type: dtype, from, to, zero_first: None }));
+        }
+    }
+
+    fn find_stored(&mut self, outputs: &[NodeId], updates: &[(NodeId, NodeId)]) {
         let mut need = |s: &Schedule, id: NodeId, by: Option<usize>| {
             let base = s.view(id).base;
             if s.group[base.index()].is_some() && s.group[base.index()] != by {
@@ -96,15 +120,15 @@ impl Emitter {
             let by = matches!(task.work, Work::Fused(_)).then_some(index);
             task.work.reads(&self.s.nodes).iter().for_each(|&a| need(&self.s, a, by));
         }
-        outputs.iter().for_each(|(_, id)| need(&self.s, *id, None));
+        outputs.iter().for_each(|id| need(&self.s, *id, None));
         updates.iter().for_each(|&(_, value)| need(&self.s, value, None));
     }
 
     /// Let kernels write new states where the old ones stand, if nothing reads the old ones then or later. Returns
     /// the updates that need a copy at the end instead.
-    fn update_in_place(&mut self, outputs: &[(String, NodeId)], updates: &[(NodeId, NodeId)]) -> Vec<(NodeId, NodeId)> {
+    fn update_in_place(&mut self, outputs: &[NodeId], updates: &[(NodeId, NodeId)]) -> Vec<(NodeId, NodeId)> {
         // An output must stay as it is when its state is written between runs.
-        let read: HashSet<NodeId> = outputs.iter().map(|(_, id)| self.s.view(*id).base).collect();
+        let read: HashSet<NodeId> = outputs.iter().map(|id| self.s.view(*id).base).collect();
         let states: HashSet<NodeId> = updates.iter().map(|u| u.0).collect();
         // Level and task of each reader, and whether it reads element by element.
         let mut readers: HashMap<NodeId, Vec<(usize, usize, bool)>> = HashMap::new();
@@ -142,19 +166,33 @@ impl Emitter {
         commits
     }
 
-    fn new_buffer(&mut self, dtype: DType, len: usize, life: (usize, usize)) -> BufId {
-        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from: life.0, until: life.1 };
-        self.bufs.push((dtype, len, life));
+    pub fn new_buffer(&mut self, dtype: DType, len: usize, (from, until): (usize, usize)) -> BufId {
+        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from, until };
+        self.draft(dtype, len, Home::Own { scope: self.scope, life })
+    }
+
+    /// A buffer that keeps what it holds, whichever body it is for.
+    fn lasting(&mut self, dtype: DType, len: usize) -> BufId {
+        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from: 0, until: usize::MAX };
+        self.draft(dtype, len, Home::Own { scope: 0, life })
+    }
+
+    pub fn draft(&mut self, dtype: DType, len: usize, home: Home) -> BufId {
+        self.bufs.push(Draft { dtype, len, home });
         BufId(self.bufs.len() as u32 - 1)
     }
 
     /// Where a node with a buffer of its own lies; notes that it is needed at `level`.
-    fn place_of(&mut self, id: NodeId, level: usize) -> Place {
+    pub fn place_of(&mut self, id: NodeId, level: usize) -> Place {
         let (owner, first) = self.s.home(id);
         if !self.of.contains_key(&owner) {
             let node = self.s.node(owner).clone();
-            let life = if self.s.is_leaf(owner) { (0, usize::MAX) } else { (level, level) };
-            let buf = self.new_buffer(node.dtype, node.shape.size(), life);
+            let (dtype, len) = (node.dtype, node.shape.size());
+            let buf = if self.s.is_leaf(owner) {
+                self.lasting(dtype, len)
+            } else {
+                self.new_buffer(dtype, len, (level, level))
+            };
             self.of.insert(owner, buf);
             let place = Place { buf, first: 0 };
             match node.op {
@@ -167,13 +205,16 @@ impl Emitter {
             }
         }
         let buf = self.of[&owner];
-        let life = &mut self.bufs[buf.0 as usize].2;
-        life.from = life.from.min(level);
-        life.until = life.until.max(level);
+        if let Home::Own { scope, life } = &mut self.bufs[buf.0 as usize].home
+            && *scope == self.scope
+        {
+            life.from = life.from.min(level);
+            life.until = life.until.max(level);
+        }
         Place { buf, first }
     }
 
-    fn strided(&mut self, id: NodeId, level: usize) -> Strided {
+    pub fn strided(&mut self, id: NodeId, level: usize) -> Strided {
         let view = self.s.view(id).clone();
         let (dims, strides) = collapsed(self.s.node(id).shape.dims(), &view.strides);
         let mut place = self.place_of(view.base, level);
@@ -200,7 +241,7 @@ impl Emitter {
                     places = places.iter().flat_map(along).collect();
                 }
                 let values = places.into_iter().map(|at| values[at]).collect();
-                let buf = self.new_buffer(dtype, total, (0, usize::MAX));
+                let buf = self.lasting(dtype, total);
                 self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, shape, values).into()));
                 self.expanded.insert(id, buf);
                 buf
@@ -398,8 +439,10 @@ impl Emitter {
                 Kernel::Index { take, dtype, outer, len, picks, inner, from, index, to }
             }
             Op::Noise(draw, stream) => {
-                Kernel::Noise { dtype, draw, stream, len: shape.size(), to: self.place_of(id, level) }
+                let row = args.first().map(|&row| self.plain(row, level));
+                Kernel::Noise { dtype, draw, stream, row, len: shape.size(), to: self.place_of(id, level) }
             }
+            Op::Scan(_) => return self.scan(id, level),
             Op::External(part, function) => {
                 let [rows, d] = *self.s.node(args[0]).shape.dims() else { unreachable!("checked when built") };
                 let z = self.plain(args[0], level);

@@ -6,8 +6,10 @@
 mod build;
 mod conv;
 mod emit;
+mod live;
 pub(crate) mod memory;
 mod peephole;
+mod scan;
 mod sink;
 mod view;
 
@@ -32,6 +34,16 @@ pub(crate) struct Buffer {
     pub len: usize,
     /// Bytes from the start of the arena.
     pub offset: usize,
+    /// What it shows, if it has no memory of its own.
+    pub window: Option<Window>,
+}
+
+/// Elements of another buffer. In the body of a loop they lie `step` elements further on in each iteration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub of: BufId,
+    pub first: usize,
+    pub step: isize,
 }
 
 /// The place of contiguous elements: a buffer and the first element within it.
@@ -81,6 +93,22 @@ pub(crate) struct Plan {
     pub slots: Vec<Slot>,
     pub outputs: Vec<Slot>,
     pub literals: Vec<(Place, Arc<Array>)>,
+}
+
+impl Plan {
+    /// Kernels and levels, those of a body counted once.
+    pub fn count(&self) -> (usize, usize) {
+        fn count(kernels: &[Kernel], levels: usize) -> (usize, usize) {
+            kernels.iter().fold((kernels.len(), levels), |(k, l), kernel| match kernel {
+                Kernel::Loop(of) => {
+                    let (inner, levels) = count(&of.kernels, of.levels.len());
+                    (k + inner, l + levels)
+                }
+                _ => (k, l),
+            })
+        }
+        count(&self.kernels, self.levels.len())
+    }
 }
 
 /// One unit of work.
@@ -158,6 +186,8 @@ pub(crate) enum Kernel {
         dtype: DType,
         draw: Draw,
         stream: u32,
+        /// Where the number of a row stands; the draws are those of this row (of `len` elements each).
+        row: Option<Place>,
         len: usize,
         to: Place,
     },
@@ -170,6 +200,28 @@ pub(crate) enum Kernel {
         v: Option<Place>,
         to: Place,
     },
+    Loop(Box<Loop>),
+}
+
+/// Kernels that run many times. In iteration t, windows show the row t of what they are windows of.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub length: usize,
+    /// From the last row to the first.
+    pub reverse: bool,
+    /// What runs once, before the first iteration: copies that do not depend on each other.
+    pub before: Vec<Kernel>,
+    pub kernels: Vec<Kernel>,
+    /// Ranges of `kernels`.
+    pub levels: Vec<Range<usize>>,
+}
+
+impl Loop {
+    /// The rows, in the order of the iterations.
+    pub fn rows(&self) -> impl Iterator<Item = usize> + use<> {
+        let (length, reverse) = (self.length, self.reverse);
+        (0..length).map(move |i| if reverse { length - 1 - i } else { i })
+    }
 }
 
 /// A fused run of elementwise operations over one index space, with the reductions that follow it.
@@ -286,6 +338,16 @@ impl Kernel {
             | Kernel::Index { to, .. }
             | Kernel::Noise { to, .. }
             | Kernel::External { to, .. } => vec![to.buf],
+            Kernel::Loop(l) => l.before.iter().chain(&l.kernels).flat_map(Kernel::writes).collect(),
+        }
+    }
+
+    /// Whether it can fail as it runs.
+    pub fn is_fallible(&self) -> bool {
+        match self {
+            Kernel::Index { .. } | Kernel::External { .. } => true,
+            Kernel::Loop(l) => l.kernels.iter().any(Kernel::is_fallible),
+            _ => false,
         }
     }
 }
@@ -322,6 +384,10 @@ impl std::fmt::Display for Kernel {
             }
             Kernel::Noise { draw, len, .. } => write!(f, "{draw:?} noise {len}"),
             Kernel::External { part, function, rows, .. } => write!(f, "external {function:?} {part:?} of {rows}"),
+            Kernel::Loop(l) => {
+                let kernels: Vec<String> = l.kernels.iter().map(ToString::to_string).collect();
+                write!(f, "loop of {}: {}", l.length, kernels.join("; "))
+            }
         }
     }
 }

@@ -12,5 +12,6 @@ mod memory;
 mod mixed_term;
 mod programs;
 mod regressions;
+mod scan;
 mod trees;
 mod values;

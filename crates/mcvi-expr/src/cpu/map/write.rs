@@ -1,12 +1,16 @@
 //! Small maps, written out as calls and lists of operations.
 
 use super::{Float, Instruction, MapJob, Micro, Over, Reduce, Reduction, Term};
+use crate::cpu::At;
 use crate::cpu::reduce::{columns, rows};
 use crate::cpu::strided::{fill, offset};
 use crate::cpu::tape::{Draft, Loc, Run};
 
 /// Elements up to which an operation for each is cheaper than one on a block.
 const FEW: usize = 2;
+
+/// Blocks up to which operations on each, of a list, are cheaper than a call for all.
+const WIDE: usize = 2;
 
 /// Blocks up to which a scalar is written to each by an operation of a list.
 const BLOCKS: usize = 4;
@@ -29,12 +33,12 @@ impl<T: Float> MapJob<T> {
         let size = padded * size_of::<T>();
         draft.registers(self.slots * size);
         let mut slots: Vec<Loc> = (0..self.slots).map(|i| Loc::Register(i * size)).collect();
-        let lists = draft.near && padded == T::LANES;
+        let lists = draft.near && padded <= WIDE * T::LANES;
         for &(slot, value) in &self.constants {
             slots[slot] = draft.constant(&value.bytes(), padded);
         }
         for &(slot, from) in &self.scalars {
-            let from = [Loc::Memory(from.bytes); 3];
+            let from = [from.loc(0); 3];
             if draft.near && padded <= BLOCKS * T::LANES {
                 let blocks = (0..padded).step_by(T::LANES).map(|i| slots[slot].after(i * size_of::<T>()));
                 blocks.for_each(|to| draft.short(self.lists.splats, to, from));
@@ -43,7 +47,7 @@ impl<T: Float> MapJob<T> {
             }
         }
         for load in &self.loads {
-            let from = Loc::Memory(load.from.bytes);
+            let from = load.from.loc(0);
             if !load.dims.is_empty() {
                 draft.gather::<T>(slots[load.slot], from, &load.dims, &load.strides, n);
             } else if load.copied {
@@ -53,20 +57,24 @@ impl<T: Float> MapJob<T> {
             }
         }
         for store in self.stores.iter().filter(|s| s.direct && (s.roomy || n == padded)) {
-            slots[store.slot] = Loc::Memory(store.to.bytes);
+            slots[store.slot] = store.to.loc(0);
         }
         for i in &self.code {
             let args = i.args.map(|slot| slots[slot]);
             match i.muladd {
-                Some(terms) if lists => {
-                    let args = terms.map(|t| t.place::<T>(draft, |k| args[k]));
-                    draft.short(self.lists.blocks, slots[i.to], args);
+                Some(terms)
+                    if lists && (padded == T::LANES || args.iter().all(|a| !a.moves()) && !slots[i.to].moves()) =>
+                {
+                    for block in (0..padded).step_by(T::LANES).map(|i| i * size_of::<T>()) {
+                        let args = terms.map(|t| t.place::<T>(draft, |k| args[k].after(block)));
+                        draft.short(self.lists.blocks, slots[i.to].after(block), args);
+                    }
                 }
                 _ => draft.call(erase(i.run), slots[i.to], args, padded),
             }
         }
         for store in self.stores.iter().filter(|s| !(s.direct && (s.roomy || n == padded))) {
-            draft.call(erase(copy::<T>), Loc::Memory(store.to.bytes), [slots[store.slot]; 3], n);
+            draft.call(erase(copy::<T>), store.to.loc(0), [slots[store.slot]; 3], n);
         }
         for r in &self.reduces {
             self.reduce_call(r, draft, slots[r.slot]);
@@ -84,7 +92,7 @@ impl<T: Float> MapJob<T> {
         };
         // One number carries both lengths.
         let row = if r.over == Over::All { self.total } else { self.row };
-        draft.call(erase(run), Loc::Memory(r.to.bytes), [from; 3], self.total << 32 | row);
+        draft.call(erase(run), r.to.loc(0), [from; 3], self.total << 32 | row);
     }
 
     /// Element by element, if there are that few.
@@ -101,7 +109,7 @@ impl<T: Float> MapJob<T> {
             return false;
         }
         let size = size_of::<T>();
-        let memory = |at: usize| -> Places { [at, at + size].map(Loc::Memory) };
+        let memory = |at: At<T>| -> Places { [at.loc(0), at.loc(size as isize)] };
         let copy = |draft: &mut Draft, to: Places, from: Places| {
             (0..n).for_each(|e| draft.copy::<T>(self.lists, to[e], from[e]));
         };
@@ -116,9 +124,9 @@ impl<T: Float> MapJob<T> {
         // What is stored or reduced as it was loaded is copied, since another store may come before. (Nothing else is
         // overwritten early: a store is direct only if all loads from there read the same elements in the same order.)
         let late = |slot| self.stores.iter().any(|s| s.slot == slot) || self.reduces.iter().any(|r| r.slot == slot);
-        let scalars = self.scalars.iter().map(|&(slot, from)| (slot, [Loc::Memory(from.bytes); FEW]));
+        let scalars = self.scalars.iter().map(|&(slot, from)| (slot, [from.loc(0); FEW]));
         let loads = self.loads.iter().map(|load| {
-            let place = |e| Loc::Memory(load.from.bytes.wrapping_add_signed(offset::<T>(&load.dims, &load.strides, e)));
+            let place = |e| load.from.loc(offset::<T>(&load.dims, &load.strides, e));
             (load.slot, [place(0), place(n - 1)])
         });
         for (slot, from) in scalars.chain(loads) {
@@ -129,7 +137,7 @@ impl<T: Float> MapJob<T> {
             }
         }
         for store in self.stores.iter().filter(|s| s.direct) {
-            slots[store.slot] = memory(store.to.bytes);
+            slots[store.slot] = memory(store.to);
         }
         for i in &self.code {
             let (to, args) = (slots[i.to], i.args.map(|slot| slots[slot]));
@@ -152,7 +160,7 @@ impl<T: Float> MapJob<T> {
             }
         }
         for store in self.stores.iter().filter(|s| !s.direct) {
-            copy(draft, memory(store.to.bytes), slots[store.slot]);
+            copy(draft, memory(store.to), slots[store.slot]);
         }
         for r in &self.reduces {
             self.reduction(r, draft, slots[r.slot]);
@@ -164,7 +172,7 @@ impl<T: Float> MapJob<T> {
     fn reduction(&self, r: &Reduce<T>, draft: &mut Draft, from: Places) {
         if r.how == Reduction::Sum {
             let one = draft.number::<T>(1.0);
-            draft.short(self.lists.elements, Loc::Memory(r.to.bytes), [from[0], one, from[1]]);
+            draft.short(self.lists.elements, r.to.loc(0), [from[0], one, from[1]]);
         } else {
             self.reduce_call(r, draft, from[0]);
         }

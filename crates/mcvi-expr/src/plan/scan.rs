@@ -1,0 +1,181 @@
+//! Loops: the body is planned like a program of its own, with the carries as its states. Its buffers share a piece of
+//! memory; what it reads and writes outside is seen through windows that move along with the iterations.
+
+use super::build::{Leaf, Schedule, levels, space};
+use super::emit::{Emitter, Home};
+use super::live::LiveLoop;
+use super::memory::{Life, place};
+use super::view::collapsed;
+use super::{BufId, Buffer, Kernel, Loop, Place, Strided, Window, sink};
+use crate::graph::{Node, NodeId, Op, Part};
+use crate::shape::{DType, Shape};
+use std::collections::{HashMap, HashSet};
+
+impl Emitter {
+    pub(super) fn scan(&mut self, id: NodeId, level: usize) {
+        let Some(LiveLoop { scan, operands, parts, mut body }) = self.s.loops.remove(&id) else {
+            unreachable!("the schedule knows all its loops")
+        };
+        let args = self.s.node(id).args.clone();
+        let graph = self.s.graph.clone();
+        let next: HashMap<NodeId, NodeId> = scan.carries.iter().copied().collect();
+        let mut stacks: HashMap<NodeId, NodeId> = HashMap::new();
+        let mut last: HashMap<NodeId, NodeId> = HashMap::new();
+        for (part, to) in parts {
+            match part {
+                Part::Stack(of) => stacks.insert(of, to),
+                Part::Last(of) => last.insert(of, to),
+            };
+        }
+        let bound: HashSet<NodeId> = scan.bound().collect();
+        // Nodes bound outside the body, those that replace a carry in its place, and those that have a row of their own.
+        let (mut windows, mut held, mut rows) = (vec![], vec![], vec![]);
+        let (mut before, mut leaves) = (vec![], HashMap::new());
+        for (&(i, within), &arg) in operands.iter().zip(&args) {
+            let node = &graph[within.index()];
+            let (dtype, size) = (node.dtype, node.shape.size());
+            let mut leaf = Leaf { strides: node.shape.strides(), moving: false, literal: false };
+            let window = if i < scan.carries.len() {
+                let new = next[&within];
+                let values = stacks.remove(&within);
+                let followers = if bound.contains(&new) { None } else { stacks.remove(&new) };
+                let (mut place, mut window) = (None, None);
+                if values.is_some() || followers.is_some() {
+                    // All values of a carry stand in a row, each where the next iteration reads it.
+                    let shape = Shape::from([&[scan.length + 1], node.shape.dims()].concat());
+                    let all = self.s.push(Node { op: Op::Part(Part::Stack(within)), args: vec![], shape, dtype });
+                    let (first, second, end) = if scan.reverse { (size, 0, 0) } else { (0, size, scan.length * size) };
+                    self.s.alias.extend(values.map(|to| (to, (all, first))));
+                    self.s.alias.extend(followers.map(|to| (to, (all, second))));
+                    self.s.alias.extend(last.remove(&within).map(|to| (to, (all, end))));
+                    let Place { buf, .. } = self.place_of(all, level);
+                    let step = size as isize;
+                    rows.push((new, Window { of: buf, first: second, step }));
+                    leaf.moving = true;
+                    place = Some(Place { buf, first: scan.length * size - end });
+                    window = Some(Window { of: buf, first, step });
+                } else {
+                    held.push((within, new));
+                    body.nodes.insert(within);
+                }
+                let place = place.unwrap_or_else(|| match last.remove(&within) {
+                    Some(last) => self.place_of(last, level),
+                    None => Place { buf: self.new_buffer(dtype, size, (level, level)), first: 0 },
+                });
+                let (dims, strides) = collapsed(node.shape.dims(), &leaf.strides);
+                let (from, to) = (self.strided(arg, level), Strided { place, dims, strides });
+                before.push(Kernel::Copy { from_type: dtype, to_type: dtype, from, to, zero_first: None });
+                window.unwrap_or(Window { of: place.buf, first: place.first, step: 0 })
+            } else {
+                let view = self.s.view(arg).clone();
+                let base = self.place_of(view.base, level);
+                leaf.moving = i < scan.carries.len() + scan.xs.len();
+                let step = if leaf.moving { view.strides[0] } else { 0 };
+                leaf.strides = view.strides[usize::from(leaf.moving)..].to_vec();
+                leaf.literal = !leaf.moving && view.base == arg && matches!(node.op, Op::Literal(_));
+                Window { of: base.buf, first: base.first + view.offset, step }
+            };
+            windows.push((within, self.window(dtype, size, window)));
+            leaves.insert(within, leaf);
+        }
+        let mut sorted: Vec<(NodeId, NodeId)> = stacks.into_iter().collect();
+        sorted.sort_unstable();
+        for (from, to) in sorted {
+            let Place { buf, first } = self.place_of(to, level);
+            let step = graph[from.index()].shape.size() as isize;
+            rows.push((from, Window { of: buf, first, step }));
+        }
+        let roots: Vec<NodeId> = held.iter().map(|h| h.1).chain(rows.iter().map(|r| r.0)).collect();
+        let (mut s, local) = Schedule::new(graph, body, &roots, &leaves);
+        let in_place: HashSet<NodeId> = held.iter().map(|h| local[&h.0]).collect();
+        let replace = |(carry, new): (NodeId, NodeId)| {
+            let new = local[&new];
+            // What replaces a carry must not be read from another one.
+            let from_carry = in_place.contains(&s.view(new).base);
+            (local[&carry], if from_carry { s.materialise(new) } else { new })
+        };
+        let updates: Vec<(NodeId, NodeId)> = held.into_iter().map(replace).collect();
+        let mut of: HashMap<NodeId, BufId> =
+            windows.into_iter().filter_map(|(id, buf)| Some((*local.get(&id)?, buf))).collect();
+        let mut outputs = vec![];
+        for (from, window) in rows {
+            let (row, value) = row_of(&mut s, local[&from]);
+            let Node { shape, dtype, .. } = s.node(value).clone();
+            of.insert(row, self.window(dtype, shape.size(), window));
+            outputs.push(value);
+        }
+        let roots: Vec<NodeId> = outputs.iter().copied().chain(updates.iter().map(|u| u.1)).collect();
+        sink::sink(&mut s, &roots);
+
+        let mut inner = Emitter::new(s, self.scopes);
+        inner.of = of;
+        (inner.bufs, inner.literals) = (std::mem::take(&mut self.bufs), std::mem::take(&mut self.literals));
+        inner.work(&outputs, &updates);
+        (self.bufs, self.literals, self.scopes) = (inner.bufs, inner.literals, inner.scopes);
+        let (kernels, levels) = levels(inner.kernels);
+        self.workspace(inner.scope, level);
+        let (length, reverse) = (scan.length, scan.reverse);
+        self.kernels.push((level, Kernel::Loop(Box::new(Loop { length, reverse, before, kernels, levels }))));
+    }
+
+    fn window(&mut self, dtype: DType, len: usize, window: Window) -> BufId {
+        let whole = window.first == 0 && window.step == 0 && self.bufs[window.of.0 as usize].len == len;
+        if whole { window.of } else { self.draft(dtype, len, Home::Window(window)) }
+    }
+
+    /// Give the buffers of a body a piece of memory at this level.
+    fn workspace(&mut self, scope: usize, level: usize) {
+        let of = self.new_buffer(DType::F64, 0, (level, level));
+        let outer = std::mem::replace(&mut self.scope, scope);
+        let bytes = self.place_scope(Some(of));
+        self.scope = outer;
+        let len = bytes.div_ceil(DType::F64.bytes());
+        self.bufs[of.0 as usize].len = len;
+        if let Home::Own { life, .. } = &mut self.bufs[of.0 as usize].home {
+            life.bytes = len.saturating_mul(DType::F64.bytes());
+        }
+    }
+
+    /// Place the buffers of this scope in the arena, or in a buffer of another one; returns the bytes that takes.
+    pub(super) fn place_scope(&mut self, within: Option<BufId>) -> usize {
+        let mut own: Vec<(usize, Life)> = vec![];
+        for (i, buf) in self.bufs.iter().enumerate() {
+            if let Home::Own { scope, life } = buf.home
+                && scope == self.scope
+            {
+                own.push((i, life));
+            }
+        }
+        let lives: Vec<Life> = own.iter().map(|o| o.1).collect();
+        let (offsets, bytes) = place(&lives);
+        for ((i, _), offset) in own.into_iter().zip(offsets) {
+            self.bufs[i].home = Home::Inside(within, offset);
+        }
+        bytes
+    }
+
+    /// A buffer whose place is known.
+    pub(super) fn buffer(&self, id: BufId) -> Buffer {
+        let draft = &self.bufs[id.0 as usize];
+        let (offset, window) = match draft.home {
+            Home::Inside(within, bytes) => (within.map_or(0, |of| self.buffer(of).offset) + bytes, None),
+            Home::Window(w) => (self.buffer(w.of).offset + w.first * draft.dtype.bytes(), Some(w)),
+            Home::Own { .. } => unreachable!("all scopes are placed"),
+        };
+        Buffer { dtype: draft.dtype, len: draft.len, offset, window }
+    }
+}
+
+/// Have a node computed in a row of the stack of its values, as which a new leaf stands; or else a copy of it.
+fn row_of(s: &mut Schedule, id: NodeId) -> (NodeId, NodeId) {
+    let shape = s.node(id).shape.clone();
+    let base = s.view(id).base;
+    // A loop within this one reads from, and writes to, the same places in all its iterations.
+    let in_loop = matches!(s.node(base).op, Op::Part(_)) || s.in_loops(base);
+    let fixed = s.is_leaf(base) || s.alias.contains_key(&base) || in_loop;
+    let value = if !fixed && s.is_identity(id, &space(&shape)) { id } else { s.materialise(id) };
+    let row = s.push(Node { op: Op::Placeholder(0), args: vec![], ..s.node(value).clone() });
+    s.alias.insert(s.view(value).base, (row, 0));
+    s.moving.insert(row);
+    (row, value)
+}
