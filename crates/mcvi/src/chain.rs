@@ -89,6 +89,31 @@ fn one() -> usize {
     1
 }
 
+/// Steps of one kind, counted from `first`.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'a> {
+    first: usize,
+    steps: &'a Steps,
+}
+
+impl<'a> Group<'a> {
+    pub fn count(self) -> usize {
+        self.steps.count
+    }
+
+    /// Step i of them, counted from 0.
+    pub fn step(self, i: usize) -> Step<'a> {
+        let (first, t) = (self.first, self.first + i);
+        let (forward, inverse) = match self.steps.sharing {
+            Sharing::Nothing => (t, t),
+            Sharing::Transitions => (first, t),
+            Sharing::Everything => (first, first),
+        };
+        let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
+        Step { transition: &self.steps.transition, forward, inverse, shared: format!("steps{first}") }
+    }
+}
+
 /// A transition, and the names of its parameters and of its inverse model's.
 pub(crate) struct Step<'a> {
     pub transition: &'a AnyTransition,
@@ -224,22 +249,19 @@ impl Chain {
         simpler.then(|| Chain { steps: steps.collect(), ..self.clone() })
     }
 
+    /// The steps by kind, in order.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        let mut first = 1;
+        self.steps.iter().map(move |steps| {
+            let group = Group { first, steps };
+            first += steps.count;
+            group
+        })
+    }
+
     /// The steps one by one, in order.
     pub(crate) fn each_step(&self) -> impl Iterator<Item = Step<'_>> {
-        let mut first = 1;
-        self.steps.iter().flat_map(move |steps| {
-            let from = first;
-            first += steps.count;
-            (from..from + steps.count).map(move |t| {
-                let (forward, inverse) = match steps.sharing {
-                    Sharing::Nothing => (t, t),
-                    Sharing::Transitions => (from, t),
-                    Sharing::Everything => (from, from),
-                };
-                let (forward, inverse) = (format!("step{forward}"), format!("step{inverse}.r"));
-                Step { transition: &steps.transition, forward, inverse, shared: format!("steps{from}") }
-            })
-        })
+        self.groups().flat_map(|group| (0..group.count()).map(move |i| group.step(i)))
     }
 
     /// The number of steps T.

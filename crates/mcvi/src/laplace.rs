@@ -103,7 +103,7 @@ impl Values {
         let (program, ()) = compile.program(|scope, program| {
             let graph = scope.graph();
             let (z, v) = (graph.input("z", dtype, [rows, d]), graph.input("v", dtype, [rows, d]));
-            let at = Landscape { target, scope: scope.clone(), bridge: None }.at(z)?;
+            let at = Landscape { target, scope: scope.clone(), bridge: None, known: None }.at(z)?;
             let product = grad((at.gradient * v).sum_all(), &[z])?[0];
             let program = program.output("log_p", at.log_p).output("gradient", at.gradient);
             Ok((program.output("product", product), ()))

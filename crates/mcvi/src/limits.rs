@@ -10,8 +10,8 @@ pub const DRAWS: usize = 10_000_000;
 pub const GRADIENT_DRAWS: usize = 100_000;
 /// Starting points for the search for modes.
 pub const STARTS: usize = 1000;
-/// Steps of a chain.
-pub const STEPS: usize = 256;
+/// Steps of a chain. Long ones of one kind run as a loop.
+pub const STEPS: usize = 4096;
 /// Leapfrogs, or kicks, of a step.
 pub const LEAPFROGS: usize = 1000;
 /// Gradients of the target in a pass through a chain: a program is as large.

@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',', default_value = "riemannian-uha")]
     kernels: Vec<Kernel>,
     /// Numbers of steps.
-    #[arg(long, value_name = "T", value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "T", value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u16).range(1..=4096))]
     steps: Vec<u16>,
     /// Folder with the data of those targets that have some.
     #[arg(long, value_name = "FOLDER")]

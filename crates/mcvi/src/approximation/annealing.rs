@@ -65,7 +65,7 @@ impl Approximation {
             // Nothing is gained or lost if the temperature does not change, even where log p = −∞.
             let gain = step.eq(0.0).select(0.0, gain);
             let bridge = Bridge { path: &self.chain.path, beta, log_q0: Box::new(log_q0) };
-            let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(bridge) };
+            let landscape = Landscape { target, scope: target_scope.clone(), bridge: Some(bridge), known: None };
             let (forward, inverse) = (scope.child("anneal"), scope.child("anneal.r"));
             let at = StepScope {
                 forward,

@@ -180,7 +180,8 @@ impl Evaluation {
                 Some(names) => (scope.child(&names.forward), scope.child(&names.inverse)),
                 None => (scope.clone(), scope.clone()),
             };
-            let landscape = Landscape { target: target.as_ref(), scope: scope.child("target"), bridge: None };
+            let landscape =
+                Landscape { target: target.as_ref(), scope: scope.child("target"), bridge: None, known: None };
             let at = landscape.at(z)?;
             let log_r = match &step.inverse {
                 Inverse::Learned(r) => r.log_density(&inverse, &Given::momentum(scope, at, None), v)?,

@@ -67,6 +67,8 @@ pub struct Scope<'g> {
     group: Group,
     /// Whether positions are whitened, so that their units are standard.
     whitened: bool,
+    /// Parameters that a loop goes through, by their names in its first step.
+    looped: Rc<HashMap<String, Expr<'g>>>,
 }
 
 impl<'g> Scope<'g> {
@@ -96,7 +98,13 @@ impl<'g> Scope<'g> {
             observations: RefCell::default(),
             error: RefCell::default(),
         };
-        Ok(Scope { build: Rc::new(build), path: String::new(), group: Group::Target, whitened: false })
+        Ok(Scope {
+            build: Rc::new(build),
+            path: String::new(),
+            group: Group::Target,
+            whitened: false,
+            looped: Rc::default(),
+        })
     }
 
     /// The graph expressions are built in.
@@ -173,7 +181,7 @@ impl<'g> Scope<'g> {
     fn named(&self, name: &str, shape: Shape, learned: bool, initial: impl FnOnce() -> Initial) -> Expr<'g> {
         let path = self.child(name).path;
         let known = self.build.exprs.borrow().get(&path).copied();
-        if let Some(expr) = known {
+        if let Some(expr) = self.looped.get(&path).copied().or(known) {
             if expr.shape() != shape {
                 let why = format!("`{path}` has shape {}, the chain asks for {shape}", expr.shape());
                 self.fail(Error::Params { why });
@@ -188,11 +196,40 @@ impl<'g> Scope<'g> {
                 return self.graph().full(self.dtype(), shape, 0.0);
             }
         };
-        let expr = if learned { self.graph().state(&path, value.clone()) } else { self.graph().literal(value.clone()) };
-        let param = Param { value, scale, group: self.group, learned };
+        self.insert(path, Param { value, scale, group: self.group, learned })
+    }
+
+    fn insert(&self, path: String, param: Param) -> Expr<'g> {
+        let value = param.value.clone();
+        let expr = if param.learned { self.graph().state(&path, value) } else { self.graph().literal(value) };
         self.build.params.borrow_mut().insert(&path, param);
         self.build.exprs.borrow_mut().insert(path, expr);
         expr
+    }
+
+    /// The parameters of several steps, one row for each: those that the step called `first` has, by their names there. A step
+    /// that lacks them gets the values of the first.
+    pub(crate) fn stacked(&self, first: &str, steps: &[String]) -> Vec<(String, Expr<'g>)> {
+        let params: Vec<(String, Param)> = {
+            let params = self.build.params.borrow();
+            let of_first = params.iter().filter(|(path, _)| path.starts_with(&format!("{first}.")));
+            of_first.map(|(path, p)| (path.to_owned(), p.clone())).collect()
+        };
+        let stack = |(path, param): (String, Param)| {
+            let rows = steps.iter().map(|step| {
+                let path = format!("{step}{}", &path[first.len()..]);
+                let known = self.build.exprs.borrow().get(&path).copied();
+                known.unwrap_or_else(|| self.insert(path, param.clone())).expand(0)
+            });
+            let rows: Vec<Expr<'g>> = rows.collect();
+            (path, self.graph().concat(&rows, 0))
+        };
+        params.into_iter().map(stack).collect()
+    }
+
+    /// The scope of a body, in which these parameters are elements of a loop.
+    pub(crate) fn within(&self, looped: impl IntoIterator<Item = (String, Expr<'g>)>) -> Self {
+        Scope { looped: Rc::new(looped.into_iter().collect()), ..self.clone() }
     }
 
     /// An expression that is built once in this graph, however often it is requested: for draws that several places

@@ -108,6 +108,15 @@ pub struct Landscape<'a, 'g> {
     pub(crate) scope: Scope<'g>,
     /// The bridge that an annealed step sees instead.
     pub(crate) bridge: Option<Bridge<'a, 'g>>,
+    /// Where it has been evaluated before, in an earlier iteration of a loop.
+    pub(crate) known: Option<Ends<'g>>,
+}
+
+/// The two ends of a bridge at a point: p(x, z), and q₀(z|x) if there is a bridge.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends<'g> {
+    pub p: Point<'g>,
+    pub q0: Option<Point<'g>>,
 }
 
 /// A density between q₀ and p, on a path.
@@ -120,15 +129,24 @@ pub(crate) struct Bridge<'a, 'g> {
 impl<'g> Landscape<'_, 'g> {
     /// The log density and its gradient at z.
     pub fn at(&self, z: Expr<'g>) -> Result<Point<'g>> {
+        let Ends { p, q0 } = self.ends(z)?;
+        match (&self.bridge, q0) {
+            (Some(bridge), Some(q0)) => bridge.path.between(bridge.beta, q0, p),
+            _ => Ok(p),
+        }
+    }
+
+    /// Both ends of the bridge at z, their gradients taken apart, so that steps that meet at z share them whatever their β.
+    pub(crate) fn ends(&self, z: Expr<'g>) -> Result<Ends<'g>> {
+        if let Some(known) = self.known.filter(|known| known.p.z.is_same(z)) {
+            return Ok(known);
+        }
         // Rows are independent, so the gradient of the sum holds every row's gradient.
         let point = |log_p: Expr<'g>| -> Result<Point<'g>> {
             Ok(Point { z, log_p, gradient: grad(log_p.sum_all(), &[z.opaque()])?[0] })
         };
-        let p = point(evaluate(self.target, &self.scope, z)?)?;
-        match &self.bridge {
-            None => Ok(p),
-            Some(bridge) => bridge.path.between(bridge.beta, point((bridge.log_q0)(z.opaque())?)?, p),
-        }
+        let q0 = self.bridge.as_ref().map(|bridge| point((bridge.log_q0)(z.opaque())?)).transpose()?;
+        Ok(Ends { p: point(evaluate(self.target, &self.scope, z)?)?, q0 })
     }
 
     /// The log density of each row of z.

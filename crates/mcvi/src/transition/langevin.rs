@@ -51,6 +51,10 @@ impl Transition for Langevin {
         Ok(Moved::new(state.at(z), r.log_density(&at.inverse, &back, state.z)? - log_q))
     }
 
+    fn is_loopable(&self) -> bool {
+        matches!(self.inverse, Inverse::Reversed)
+    }
+
     fn name(&self) -> (String, String) {
         ("Langevin step".to_owned(), String::new())
     }

@@ -32,6 +32,10 @@ impl Transition for Ldvi {
         Some(self.uha.clone().into())
     }
 
+    fn is_loopable(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> (String, String) {
         ("LDVI step".to_owned(), self.uha.name().1)
     }

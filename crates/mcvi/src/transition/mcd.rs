@@ -28,6 +28,10 @@ impl Transition for Mcd {
         Some(Langevin::new(Inverse::Reversed).into())
     }
 
+    fn is_loopable(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> (String, String) {
         ("MCD step".to_owned(), String::new())
     }

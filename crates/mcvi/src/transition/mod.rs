@@ -56,6 +56,11 @@ pub trait Transition: Debug + Send + Sync {
         None
     }
 
+    /// Whether many steps of it may run as a loop: it makes no discrete choices, and its inverse is not found by regression.
+    fn is_loopable(&self) -> bool {
+        false
+    }
+
     /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
     fn name(&self) -> (String, String) {
         (format!("step of {}", self.identity()), String::new())
@@ -109,6 +114,10 @@ impl Transition for AnyTransition {
 
     fn contained(&self) -> Option<AnyTransition> {
         self.get().ok()?.contained()
+    }
+
+    fn is_loopable(&self) -> bool {
+        self.get().is_ok_and(Transition::is_loopable)
     }
 
     fn name(&self) -> (String, String) {

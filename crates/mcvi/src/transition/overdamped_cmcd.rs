@@ -29,6 +29,10 @@ impl Transition for OverdampedCmcd {
         Some(Langevin::new(Inverse::Reversed).into())
     }
 
+    fn is_loopable(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> (String, String) {
         ("overdamped CMCD step".to_owned(), String::new())
     }

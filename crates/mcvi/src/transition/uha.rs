@@ -192,6 +192,10 @@ impl Transition for Uha {
         self.spread.as_ref().map(|_| Uha { spread: None, ..self.clone() }.into())
     }
 
+    fn is_loopable(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> (String, String) {
         let name = if self.spread.is_some() { "Riemannian UHA step" } else { "UHA step" };
         (name.to_owned(), format!("of {}", counted(self.leapfrogs, "leapfrog")))

@@ -311,6 +311,15 @@ pub fn dynamics(starts: &Starts) -> Vec<Case> {
             learned().whitened().steps(2, Sharing::Nothing, Uha::new(1)).annealed_learned(),
         )
         .weights(Weights::Heavy),
+        case("UHA as a loop", broad().steps(45, Sharing::Nothing, Uha::new(1)).annealed_learned()),
+        case(
+            "overdamped CMCD as a loop, then a leapfrog",
+            broad()
+                .steps(41, Sharing::Transitions, OverdampedCmcd { drift: in_time() })
+                .step(hmc(1))
+                .annealed_learned(),
+        )
+        .weights(Weights::Heavy),
         tilted("DAIS", wide().dais(3)),
         case("LDVI, T = 2", broad().steps(2, Sharing::Nothing, Ldvi { uha: Uha::new(2), drift: in_time() })),
         case(

@@ -1,15 +1,18 @@
 //! Algorithm 1: the lower bound of a Markov chain. Only this module adds log p(x, z) terms.
 
+mod steps;
+
 use crate::chain::{Annealing, Chain, Iterates};
 use crate::density::{Categorical, Density, Given};
 use crate::error::{Error, Result};
 use crate::params::Group;
 use crate::scope::{Choices, Initial, Scope};
-use crate::target::{Bridge, Landscape, Point, Target, evaluate};
-use crate::transition::{ChainState, Diagnostic, StepScope, Transition};
+use crate::target::{Point, Target, evaluate};
+use crate::transition::{ChainState, Diagnostic};
 use crate::whitening::Whitened;
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
+use steps::Steps;
 
 /// The bound of every row, with intermediate results.
 #[non_exhaustive]
@@ -52,6 +55,7 @@ pub enum Objective {
 }
 
 /// The chain after a step.
+#[derive(Clone, Copy)]
 struct Visit<'g> {
     state: ChainState<'g>,
     /// Σ (log r − log q) so far, without log p.
@@ -75,40 +79,38 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
     let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
     let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
-    let betas = temperatures(chain, &scope.child("beta").group(Group::Transition))?;
-    let time = |t: usize| scope.graph().scalar(scope.dtype(), t as f64 / chain.len() as f64);
-    let (mut steps, mut diagnostics) = (vec![], vec![]);
-    // Line 3: for t = 1 … T.
-    for (t, step) in chain.each_step().enumerate() {
-        let before = &visits[t];
-        let at = StepScope {
-            forward: scope.child(&step.forward).group(Group::Transition),
-            inverse: scope.child(&step.inverse).group(Group::Inverse),
-            shared: scope.child(&step.shared).group(Group::Transition),
-            time: time(t + 1),
-            start: time(t),
-            data: data.map(|x| tile(x, before.state.paths)),
-        };
-        let bridge = betas.as_ref().map(|betas| {
-            let (q0, given) = (q0.clone(), given.clone());
-            let log_q0 = move |z: Expr<'g>| {
-                let rows = z.shape().dims()[0];
-                let data = given.data.map(|x| tile(x, rows / given.rows));
-                chain.initial.log_density(&q0, &Given { rows, data, ..given.clone() }, z)
-            };
-            Bridge { path: &chain.path, beta: betas[t], log_q0: Box::new(log_q0) }
-        });
-        let landscape = Landscape { target, scope: target_scope.clone(), bridge };
-        // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
-        let moved = step.transition.apply(&at, before.state, &landscape).map_err(|e| name_step(e, t + 1))?;
-        // Line 5: log αₜ.
-        let split = |e: Expr<'g>| tile(e, moved.state.paths / before.state.paths);
-        let alpha = log_p(moved.state.z)? - split(log_p(before.state.z)?) + moved.log_ratio;
-        steps.push(average(&moved.state, alpha, scope.rows()));
-        diagnostics.push(moved.diagnostics);
-        // Line 6: L = L + log αₜ.
-        let log_ratio = split(before.log_ratio) + moved.log_ratio;
-        visits.push(Visit { state: moved.state, log_ratio });
+    let steps = Steps {
+        chain,
+        target,
+        target_scope: &target_scope,
+        scope,
+        data,
+        betas: temperatures(chain, &scope.child("beta").group(Group::Transition))?,
+        log_q0: &|z: Expr<'g>| {
+            let rows = z.shape().dims()[0];
+            let data = data.map(|x| tile(x, rows / given.rows));
+            chain.initial.log_density(&q0, &Given { rows, data, ..given.clone() }, z)
+        },
+    };
+    let (mut alphas, mut diagnostics) = (vec![], vec![]);
+    // Lines 3 to 6: for t = 1 … T.
+    for group in chain.groups() {
+        let alone = if steps.loops(group) { 1 } else { group.count() };
+        for i in 0..alone {
+            let before = visits[visits.len() - 1];
+            let taken = steps.take(&group.step(i), alphas.len(), before).map_err(|e| name_step(e, alphas.len() + 1))?;
+            alphas.push(average(&taken.visit.state, taken.alpha, scope.rows()));
+            diagnostics.push(taken.diagnostics);
+            visits.push(taken.visit);
+        }
+        if alone < group.count() {
+            let (visit, many) = steps.repeat(group, alphas.len(), visits[visits.len() - 1])?;
+            for (alpha, more) in many {
+                alphas.push(alpha);
+                diagnostics.push(more);
+            }
+            visits.push(visit);
+        }
     }
     let first = log_p(z0)? - log_q0;
     let (bound, z) = match &chain.iterates {
@@ -123,7 +125,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         Some(_) => (Whitened::original(&target_scope, z), log_p - Whitened::log_volume(&target_scope)),
         None => (z, log_p),
     };
-    Ok(Estimate { bound, z, log_p, first, steps, diagnostics })
+    Ok(Estimate { bound, z, log_p, first, steps: alphas, diagnostics })
 }
 
 fn name_step(error: Error, step: usize) -> Error {
@@ -192,7 +194,7 @@ fn mixture<'g>(
 }
 
 /// β₁ … β_T, if the chain is annealed.
-fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Vec<Expr<'g>>>> {
+fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Expr<'g>>> {
     let n = chain.len();
     match &chain.annealing {
         Annealing::Off => Ok(None),
@@ -202,14 +204,13 @@ fn temperatures<'g>(chain: &Chain, scope: &Scope<'g>) -> Result<Option<Vec<Expr<
                 let why = format!("needs one β in [0, 1] for each of {n} steps, rising; got {betas:?}");
                 return Err(Error::Setting { what: "temperatures", why });
             }
-            Ok(Some(betas.iter().map(|b| scope.graph().scalar(scope.dtype(), *b)).collect()))
+            Ok((n > 0).then(|| scope.vector(betas)))
         }
-        Annealing::Learned if n == 0 => Ok(Some(vec![])),
+        Annealing::Learned if n == 0 => Ok(None),
         Annealing::Learned => {
             // The increments between temperatures are a softmax, so that temperatures rise to one.
             let logits = scope.param("logits", n, || Initial::new(vec![0.0; n]));
-            let betas = (logits - logits.logsumexp(&[0])).exp().cumsum(0);
-            Ok(Some((0..n).map(|t| betas.at(0, t)).collect()))
+            Ok(Some((logits - logits.logsumexp(&[0])).exp().cumsum(0)))
         }
     }
 }
