@@ -1,7 +1,8 @@
-//! The two workloads that speed is measured on, built directly from expressions: Hamiltonian variational inference
-//! for a deep generative model, and for the beta-binomial model of stomach cancer mortality.
+//! The workloads that speed is measured on, built directly from expressions: Hamiltonian variational inference for a deep
+//! generative model, for the beta-binomial model of stomach cancer mortality, and for models with a recursion.
 
 pub mod hvi;
+pub mod loops;
 pub mod stomach;
 pub mod vae;
 

@@ -1,6 +1,6 @@
 //! Models with a recursion, as a loop and written out: how long they take to compile and to run.
 
-use mcvi_expr::{Array, DType, Expr, Graph, Program, Result, grad};
+use mcvi_expr::{Array, DType, Device, Expr, Graph, Program, ProgramBuilder, Result, grad};
 use std::time::Instant;
 
 /// Points evaluated side by side.
@@ -18,8 +18,11 @@ pub enum Model {
 /// How a recursion is expressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// `Graph::scan`.
     Loop,
+    /// `Graph::scan_checkpointed`.
     Checkpointed,
+    /// Written out.
     Unrolled,
 }
 
@@ -41,9 +44,8 @@ impl Model {
     }
 
     fn data(self, graph: &Graph) -> Expr<'_> {
-        let y = |t: usize| (t as f64 * 0.37).sin() + 0.5 * (t as f64 * 1.7).cos();
-        let n = self.length();
-        graph.literal(Array::new(n, (0..n).map(y).collect::<Vec<f64>>()).expect("n elements"))
+        let t = graph.arange(DType::F64, self.length());
+        (t * 0.37).sin() + (t * 1.7).cos() * 0.5
     }
 
     /// The log density of each row of `z`.
@@ -82,8 +84,7 @@ impl Model {
     }
 
     /// One Hamiltonian step of two leapfrogs, with the gradient of its bound in where it starts and in the step size.
-    pub fn program(self, form: Form) -> Result<Program> {
-        let graph = Graph::new();
+    pub fn builder(self, graph: &Graph, form: Form) -> Result<ProgramBuilder<'_>> {
         let shape = [ROWS, self.dimension()];
         let (start, v) = (graph.input("z", DType::F64, shape), graph.input("v", DType::F64, shape));
         let step = graph.input("step", DType::F64, ());
@@ -94,8 +95,14 @@ impl Model {
         }
         let bound = (self.log_density(z, form) - v.square().sum(&[1]) * 0.5).sum_all();
         let d = grad(bound, &[start, step])?;
-        let builder = graph.program().output("bound", bound).output("dz", d[0]).output("dstep", d[1]);
-        let mut program = builder.threads(1).compile()?;
+        Ok(graph.program().output("bound", bound).output("dz", d[0]).output("dstep", d[1]))
+    }
+
+    /// The same compiled for a device, on one thread if that is the CPU, with a point to start from.
+    pub fn program(self, form: Form, device: Device) -> Result<Program> {
+        let graph = Graph::new();
+        let mut program = self.builder(&graph, form)?.device(device).threads(1).compile()?;
+        let shape = [ROWS, self.dimension()];
         let n = ROWS * self.dimension();
         let point = |by: f64| (0..n).map(|i| 0.5 * ((i as f64) * by).sin()).collect::<Vec<f64>>();
         program.write("z", &Array::new(shape, point(1.3))?)?;
@@ -125,34 +132,47 @@ fn recursion<'g>(
 /// What was measured of a program.
 #[derive(Debug)]
 pub struct Times {
+    /// Seconds to build the graph, differentiate and compile.
     pub compile_s: f64,
+    /// Median microseconds of an evaluation.
     pub run_us: f64,
+    /// Bytes of memory.
     pub bytes: usize,
-    pub kernels: (usize, usize),
+    /// The bound, for comparison.
     pub bound: f64,
+    /// Its derivative in the step size.
     pub slope: f64,
 }
 
-/// Compile a program and run it for about a second.
-pub fn measure(model: Model, form: Form) -> Result<Times> {
-    let start = Instant::now();
-    let mut program = model.program(form)?;
-    let compile_s = start.elapsed().as_secs_f64();
-    program.run(2)?;
-    let mut times = vec![];
-    let all = Instant::now();
-    while times.len() < 5 || all.elapsed().as_secs_f64() < 1.0 {
+/// Compile a model in several forms and run them in turns, for about `seconds` in all.
+pub fn measure(model: Model, forms: &[Form], device: Device, seconds: f64) -> Result<Vec<Times>> {
+    let (mut programs, mut compiled) = (vec![], vec![]);
+    for &form in forms {
         let start = Instant::now();
-        program.run(5)?;
-        times.push(start.elapsed().as_secs_f64() / 5.0);
+        programs.push(model.program(form, device)?);
+        compiled.push(start.elapsed().as_secs_f64());
     }
-    times.sort_by(f64::total_cmp);
-    Ok(Times {
-        compile_s,
-        run_us: times[times.len() / 2] * 1e6,
-        bytes: program.memory_bytes(),
-        kernels: program.kernels(),
-        bound: program.output("bound")?.to_f64()[0],
-        slope: program.output("dstep")?.to_f64()[0],
-    })
+    let mut times = vec![vec![]; forms.len()];
+    let all = Instant::now();
+    while times[0].len() < 5 || all.elapsed().as_secs_f64() < seconds {
+        for (program, times) in programs.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            program.run(5)?;
+            times.push(start.elapsed().as_secs_f64() / 5.0);
+        }
+    }
+    let mut results = vec![];
+    for ((mut program, compile_s), mut times) in programs.into_iter().zip(compiled).zip(times) {
+        times.sort_by(f64::total_cmp);
+        let mut number = |name: &str| Ok(program.output(name)?.to_f64()[0]);
+        let (bound, slope) = (number("bound")?, number("dstep")?);
+        results.push(Times {
+            compile_s,
+            run_us: times[times.len() / 2] * 1e6,
+            bytes: program.memory_bytes(),
+            bound,
+            slope,
+        });
+    }
+    Ok(results)
 }

@@ -8,6 +8,7 @@ use mcvi::fit::{self, Training};
 use mcvi::paper::stomach_cancer::StomachCancer;
 use mcvi::vae::{Architecture, Deep, TrainSettings, Trainer};
 use mcvi::{Approximation, Chain};
+use mcvi_bench::loops::{Form, Model, ROWS, measure};
 use mcvi_bench::{Workload, stomach, vae};
 use mcvi_expr::{Array, DType, Device, Graph, Program};
 use serde_json::json;
@@ -21,6 +22,15 @@ enum Command {
     Worker(Settings),
     /// Print where the time of a training step goes, kernel by kernel on one thread, or level by level on a GPU.
     Profile(Settings),
+    /// Compare models with a recursion as a loop, as a loop in segments, and written out.
+    Loops {
+        /// Where to run: cpu, cuda, cuda:NUMBER or auto.
+        #[arg(long, default_value = "cpu")]
+        device: Device,
+        /// Seconds each model is run for.
+        #[arg(long, default_value_t = 5.0)]
+        seconds: f64,
+    },
     /// Feed mutated files to every reader; a table at the end, and an error if an input was not survived.
     Fuzz(fuzz::Options),
 }
@@ -240,11 +250,34 @@ fn print_profile(timed: &mut Timed) -> Result<()> {
     Ok(())
 }
 
+/// A table of models with a recursion, each form beside the one written out.
+fn loops(device: Device, seconds: f64) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{ROWS} rows, one Hamiltonian step of two leapfrogs with the gradient of its bound, on {device}")?;
+    writeln!(out, "{:6} {:12} {:>9} {:>10} {:>6} {:>8}", "model", "form", "compile s", "run us", "ratio", "MB")?;
+    for model in [Model::Garch, Model::Hmm] {
+        let forms = [Form::Loop, Form::Checkpointed, Form::Unrolled];
+        let times = measure(model, &forms, device, seconds)?;
+        let unrolled = &times[2];
+        for (form, t) in forms.iter().zip(&times) {
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-8 * b.abs();
+            if !close(t.bound, unrolled.bound) || !close(t.slope, unrolled.slope) {
+                bail!("{model:?} {form:?} computes {t:?}, written out {unrolled:?}");
+            }
+            let (name, form, mb) = (format!("{model:?}"), format!("{form:?}"), t.bytes as f64 / 1e6);
+            let ratio = t.run_us / unrolled.run_us;
+            writeln!(out, "{name:6} {form:12} {:9.3} {:10.1} {ratio:6.2} {mb:8.2}", t.compile_s, t.run_us)?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let (settings, profile) = match Command::parse() {
         Command::Worker(settings) => (settings, false),
         Command::Profile(settings) => (settings, true),
         Command::Fuzz(options) => return fuzz::run(&options),
+        Command::Loops { device, seconds } => return loops(device, seconds),
     };
     let start = Instant::now();
     let mut timed = Timed::new(&settings)?;

@@ -64,6 +64,11 @@
 //! checkpoint needs. [`Run::feed`] gives an input a new value in each step, so that a chain of thousands of steps is
 //! one step's program run in a loop, not thousands of nodes.
 //!
+//! # Loops
+//!
+//! [`Graph::scan`] is a loop within a step: a recursion over hundreds of observations is one body, built, differentiated
+//! and compiled once. [`Graph::scan_checkpointed`] trades time for memory in very long ones.
+//!
 //! # Mistakes
 //!
 //! Operators cannot return a `Result`. An ill-shaped expression is *poisoned* with its first error and the place

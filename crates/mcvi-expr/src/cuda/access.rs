@@ -3,6 +3,7 @@
 use super::fuse::{Epilogue, Work};
 use crate::graph::ExternalPart;
 use crate::plan::{BufId, Kernel, Map, Over, Place, Strided};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A run of elements of a buffer.
@@ -21,6 +22,47 @@ impl Access {
     /// Whether the order of the two matters.
     pub fn conflicts(&self, other: &Access) -> bool {
         (self.write || other.write) && self.overlaps(other)
+    }
+}
+
+/// The steps that others, later on, have to wait for, by the buffers they touch. Whoever waits for one that writes over what
+/// earlier ones touched waits for those as well, so they are forgotten: iterations of a loop use the same buffers again and again.
+#[derive(Default)]
+pub(super) struct Latest(HashMap<u32, Touches>);
+
+/// Steps that wrote to a buffer and that read it, with the elements they did so.
+#[derive(Default)]
+struct Touches {
+    writes: Vec<(usize, Access)>,
+    reads: Vec<(usize, Access)>,
+}
+
+impl Latest {
+    /// A step comes after all those before.
+    pub fn note(&mut self, step: usize, touches: &[Access]) {
+        for t in touches {
+            let Touches { writes, reads } = self.0.entry(t.buf.0).or_default();
+            if !t.write {
+                reads.push((step, t.clone()));
+                continue;
+            }
+            let stays = |(other, earlier): &(usize, Access)| {
+                *other == step || earlier.range.start < t.range.start || earlier.range.end > t.range.end
+            };
+            writes.retain(stays);
+            reads.retain(stays);
+            writes.push((step, t.clone()));
+        }
+    }
+
+    /// Steps that must come before these accesses.
+    pub fn before<'a>(&'a self, touches: &'a [Access]) -> impl Iterator<Item = usize> + 'a {
+        touches.iter().flat_map(move |t| {
+            let of = self.0.get(&t.buf.0);
+            let reads = of.filter(|_| t.write).map_or(&[][..], |of| &of.reads);
+            let all = of.map_or(&[][..], |of| &of.writes).iter().chain(reads);
+            all.filter(|(_, earlier)| earlier.conflicts(t)).map(|(step, _)| *step)
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Work that may wait, such as gradients of weights, moved to where multiprocessors are idle: products to other levels,
 //! gradients of filters, which take longer than most levels do, to blocks that are set aside for them for several levels.
 
+use super::access::Latest;
 use super::conv::Convolution;
 use super::fuse::{Step, Work};
 use super::pipeline;
@@ -138,8 +139,18 @@ fn beside(levels: &[Level], size: Size, aside: usize, level: usize, latest: usiz
     Way { more: more + left.max(0.0), level, until, aside, size }
 }
 
-/// For each step those that must come before it.
+/// For each step those that must come before it; without convolutions, but for those that must come before these.
 fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
+    if steps.iter().all(|s| Convolution::of(&s.work).is_none()) {
+        let (mut latest, mut before) = (Latest::default(), vec![vec![]; steps.len()]);
+        let mut order: Vec<usize> = (0..steps.len()).collect();
+        order.sort_by_key(|&s| steps[s].time());
+        for s in order {
+            before[s] = latest.before(steps[s].touches()).collect::<BTreeSet<_>>().into_iter().collect();
+            latest.note(s, steps[s].touches());
+        }
+        return before;
+    }
     let mut of: HashMap<u32, Vec<usize>> = HashMap::new();
     for (i, step) in steps.iter().enumerate() {
         for touch in step.touches() {

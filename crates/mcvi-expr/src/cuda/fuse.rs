@@ -3,7 +3,7 @@
 //! A level costs a GPU a few microseconds however little it does, so the fewer the better. A fused kernel of the plan may
 //! hold work that has nothing to do with the rest of it; that is taken apart first, so that each part can join its product.
 
-use super::access::{self, Access};
+use super::access::{self, Access, Latest};
 use super::{code, unroll};
 use crate::plan::{Conv, ConvPart, Kernel, Map, MatMul, Place, Plan, Reduce, Strided, Value};
 use crate::shape::DType;
@@ -119,7 +119,7 @@ pub(super) struct Step {
 pub(super) fn steps(plan: &Plan) -> Vec<Step> {
     let kernels = unroll::kernels(plan);
     let fixed: HashSet<u32> = plan.slots.iter().chain(&plan.outputs).map(|s| s.place.buf.0).collect();
-    let mut steps = Steps { steps: vec![], of: HashMap::new(), clock: 0 };
+    let mut steps = Steps { steps: vec![], of: HashMap::new(), latest: Latest::default(), clock: 0 };
     // How often a buffer is read. A map may become several steps, each of which reads it.
     let mut read: HashMap<u32, usize> = HashMap::new();
     let reads = kernels.iter().flat_map(|kernel| match kernel {
@@ -169,13 +169,14 @@ struct Steps {
     steps: Vec<Step>,
     /// The steps that touch a buffer.
     of: HashMap<u32, Vec<usize>>,
+    latest: Latest,
     clock: usize,
 }
 
 impl Steps {
-    /// The level after all that must come before these accesses, leaving out a step.
-    fn level(&self, touches: &[Access], but: Option<usize>) -> usize {
-        self.before(touches, but).map(|s| self.steps[s].level + 1).max().unwrap_or(0)
+    /// The level after some steps.
+    fn after(&self, steps: impl Iterator<Item = usize>) -> usize {
+        steps.map(|s| self.steps[s].level + 1).max().unwrap_or(0)
     }
 
     fn before<'a>(&'a self, touches: &'a [Access], but: Option<usize>) -> impl Iterator<Item = usize> + 'a {
@@ -187,7 +188,7 @@ impl Steps {
 
     fn push(&mut self, work: Work) {
         let touches = access::of(&work);
-        let level = self.level(&touches, None);
+        let level = self.after(self.latest.before(&touches));
         let index = self.steps.len();
         self.note(index, &touches);
         self.clock += 1;
@@ -195,6 +196,7 @@ impl Steps {
     }
 
     fn note(&mut self, index: usize, touches: &[Access]) {
+        self.latest.note(index, touches);
         for t in touches {
             let list = self.of.entry(t.buf.0).or_default();
             if !list.contains(&index) {
@@ -259,7 +261,8 @@ impl Steps {
     /// Put work in the place of a step that it includes.
     fn replace(&mut self, index: usize, work: Work) {
         let touches = access::of(&work);
-        let level = self.level(&touches, Some(index));
+        // (It still comes after what it made others forget.)
+        let level = self.after(self.before(&touches, Some(index))).max(self.steps[index].level);
         self.note(index, &touches);
         self.clock += 1;
         self.steps[index] = Step::new(work, level, self.clock, touches);
@@ -330,7 +333,8 @@ impl Steps {
                 rest.extend(access::of(&Work::Plan(Kernel::Map(single))));
             }
         }
-        if rest.iter().any(|r| r.overlaps(&wanted)) || self.before(&rest, None).any(|s| self.steps[s].level >= *level) {
+        if rest.iter().any(|r| r.overlaps(&wanted)) || self.latest.before(&rest).any(|s| self.steps[s].level >= *level)
+        {
             return None;
         }
         // It must not write what the product's tiles still read.

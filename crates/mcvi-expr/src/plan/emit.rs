@@ -1,7 +1,7 @@
 //! From the schedule to kernels: buffers for what is stored, loads for what is read, and where states are updated.
 
+use super::buffers::{Draft, Home};
 use super::build::{Cluster, Schedule, Work, levels, space};
-use super::memory::Life;
 use super::view::collapsed;
 use super::*;
 use crate::graph::{Graph, NodeId, Op};
@@ -9,22 +9,6 @@ use std::collections::{HashMap, HashSet};
 
 /// Elements up to which a constant is worth laying out again.
 const EXPANDED: usize = 1 << 14;
-
-/// A buffer, and where it lies.
-pub(super) struct Draft {
-    pub dtype: DType,
-    pub len: usize,
-    pub home: Home,
-}
-
-pub(super) enum Home {
-    /// By itself, among the buffers of the program (0) or of the body of a loop.
-    Own { scope: usize, life: Life },
-    /// So many bytes into the arena, or into another buffer.
-    Inside(Option<BufId>, usize),
-    /// Where another one's elements are.
-    Window(Window),
-}
 
 pub(super) struct Emitter {
     pub s: Schedule,
@@ -164,22 +148,6 @@ impl Emitter {
             }
         }
         commits
-    }
-
-    pub fn new_buffer(&mut self, dtype: DType, len: usize, (from, until): (usize, usize)) -> BufId {
-        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from, until };
-        self.draft(dtype, len, Home::Own { scope: self.scope, life })
-    }
-
-    /// A buffer that keeps what it holds, whichever body it is for.
-    fn lasting(&mut self, dtype: DType, len: usize) -> BufId {
-        let life = Life { bytes: len.saturating_mul(dtype.bytes()), from: 0, until: usize::MAX };
-        self.draft(dtype, len, Home::Own { scope: 0, life })
-    }
-
-    pub fn draft(&mut self, dtype: DType, len: usize, home: Home) -> BufId {
-        self.bufs.push(Draft { dtype, len, home });
-        BufId(self.bufs.len() as u32 - 1)
     }
 
     /// Where a node with a buffer of its own lies; notes that it is needed at `level`.

@@ -3,6 +3,7 @@
 //! A plan is a list of *levels*. Kernels of one level do not depend on each other and may run at the same time; a
 //! level starts when the one before it has ended.
 
+mod buffers;
 mod build;
 mod conv;
 mod emit;

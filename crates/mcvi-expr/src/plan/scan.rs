@@ -2,13 +2,12 @@
 //! memory; what it reads and writes outside is seen through windows that move along with the iterations.
 
 use super::build::{Leaf, Schedule, levels, space};
-use super::emit::{Emitter, Home};
+use super::emit::Emitter;
 use super::live::LiveLoop;
-use super::memory::{Life, place};
 use super::view::collapsed;
-use super::{BufId, Buffer, Kernel, Loop, Place, Strided, Window, sink};
+use super::{BufId, Kernel, Loop, Place, Strided, Window, sink};
 use crate::graph::{Node, NodeId, Op, Part};
-use crate::shape::{DType, Shape};
+use crate::shape::Shape;
 use std::collections::{HashMap, HashSet};
 
 impl Emitter {
@@ -116,53 +115,6 @@ impl Emitter {
         self.workspace(inner.scope, level);
         let (length, reverse) = (scan.length, scan.reverse);
         self.kernels.push((level, Kernel::Loop(Box::new(Loop { length, reverse, before, kernels, levels }))));
-    }
-
-    fn window(&mut self, dtype: DType, len: usize, window: Window) -> BufId {
-        let whole = window.first == 0 && window.step == 0 && self.bufs[window.of.0 as usize].len == len;
-        if whole { window.of } else { self.draft(dtype, len, Home::Window(window)) }
-    }
-
-    /// Give the buffers of a body a piece of memory at this level.
-    fn workspace(&mut self, scope: usize, level: usize) {
-        let of = self.new_buffer(DType::F64, 0, (level, level));
-        let outer = std::mem::replace(&mut self.scope, scope);
-        let bytes = self.place_scope(Some(of));
-        self.scope = outer;
-        let len = bytes.div_ceil(DType::F64.bytes());
-        self.bufs[of.0 as usize].len = len;
-        if let Home::Own { life, .. } = &mut self.bufs[of.0 as usize].home {
-            life.bytes = len.saturating_mul(DType::F64.bytes());
-        }
-    }
-
-    /// Place the buffers of this scope in the arena, or in a buffer of another one; returns the bytes that takes.
-    pub(super) fn place_scope(&mut self, within: Option<BufId>) -> usize {
-        let mut own: Vec<(usize, Life)> = vec![];
-        for (i, buf) in self.bufs.iter().enumerate() {
-            if let Home::Own { scope, life } = buf.home
-                && scope == self.scope
-            {
-                own.push((i, life));
-            }
-        }
-        let lives: Vec<Life> = own.iter().map(|o| o.1).collect();
-        let (offsets, bytes) = place(&lives);
-        for ((i, _), offset) in own.into_iter().zip(offsets) {
-            self.bufs[i].home = Home::Inside(within, offset);
-        }
-        bytes
-    }
-
-    /// A buffer whose place is known.
-    pub(super) fn buffer(&self, id: BufId) -> Buffer {
-        let draft = &self.bufs[id.0 as usize];
-        let (offset, window) = match draft.home {
-            Home::Inside(within, bytes) => (within.map_or(0, |of| self.buffer(of).offset) + bytes, None),
-            Home::Window(w) => (self.buffer(w.of).offset + w.first * draft.dtype.bytes(), Some(w)),
-            Home::Own { .. } => unreachable!("all scopes are placed"),
-        };
-        Buffer { dtype: draft.dtype, len: draft.len, offset, window }
     }
 }
 
