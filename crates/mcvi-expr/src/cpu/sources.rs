@@ -43,16 +43,16 @@ float!(f32, f64);
 const DRAWS: usize = 2048;
 
 pub(super) fn noise<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
-    let &Kernel::Noise { draw, stream, row, len, to, .. } = kernel else { unreachable!("called for noise") };
-    let (row, to, level) = (row.map(|r| layout.at(r)), layout.at::<T>(to), layout.level);
-    Box::new(NoiseJob { draw, stream, row, len, to, level })
+    let &Kernel::Noise { draw, stream, iteration, len, to, .. } = kernel else { unreachable!("called for noise") };
+    let (iteration, to, level) = (iteration.map(|i| layout.at(i)), layout.at::<T>(to), layout.level);
+    Box::new(NoiseJob { draw, stream, iteration, len, to, level })
 }
 
 struct NoiseJob<T> {
     draw: Draw,
     stream: u32,
-    /// The number of the row that is drawn, as a float.
-    row: Option<At<f64>>,
+    /// The number of the iteration of a loop, as a float.
+    iteration: Option<At<f64>>,
     len: usize,
     to: At<T>,
     level: Level,
@@ -68,14 +68,15 @@ impl<T: Float> Job for NoiseJob<T> {
     unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
         let first = tile * DRAWS;
         let n = DRAWS.min(self.len - first);
-        // SAFETY: the tile owns these n elements, and the number of the row is complete.
+        // SAFETY: the tile owns these n elements, and the number of the iteration is complete.
         unsafe {
             let to = ctx.ptr(self.to).add(first);
-            let row = self.row.map_or(0.0, |row| *ctx.ptr(row)) as u64;
-            let first = row.wrapping_mul(self.len as u64).wrapping_add(first as u64);
+            // In the high word of the step, so that a draw does not depend on how many others there are.
+            let iteration = self.iteration.map_or(0.0, |i| *ctx.ptr(i)) as u64;
+            let (step, first) = (ctx.step.wrapping_add(iteration << 32), first as u64);
             match self.draw {
-                Draw::Normal => noise::normal(self.level, ctx.seed, self.stream, ctx.step, first, to, n),
-                Draw::Uniform => noise::uniform(self.level, ctx.seed, self.stream, ctx.step, first, to, n),
+                Draw::Normal => noise::normal(self.level, ctx.seed, self.stream, step, first, to, n),
+                Draw::Uniform => noise::uniform(self.level, ctx.seed, self.stream, step, first, to, n),
             }
         }
     }

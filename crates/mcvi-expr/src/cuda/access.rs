@@ -191,9 +191,9 @@ fn plan(kernel: &Kernel, all: &mut Vec<Access>) {
             let (read, written) = if *take { (full, picked) } else { (picked, full) };
             all.extend([run(*from, read, false), run(*index, *picks, false), run(*to, written, true)]);
         }
-        Kernel::Noise { row, len, to, .. } => {
+        Kernel::Noise { iteration, len, to, .. } => {
             all.push(run(*to, *len, true));
-            all.extend(row.map(|row| run(row, 1, false)));
+            all.extend(iteration.map(|iteration| run(iteration, 1, false)));
         }
         Kernel::External { part, rows, d, z, v, to, .. } => {
             let width = if *part == ExternalPart::Value { 1 } else { *d };

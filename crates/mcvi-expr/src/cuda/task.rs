@@ -346,14 +346,12 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let written = outer * inner * if *take { *picks } else { *len };
             lower(body, words, written.div_ceil(THREADS), 500.0 + if *take { 0.0 } else { *picks as f64 * 20.0 })
         }
-        Kernel::Noise { dtype, draw, stream, row, len, to } => {
+        Kernel::Noise { dtype, draw, stream, iteration, len, to } => {
             let (t, normal) = (type_name(*dtype), *draw == Draw::Normal);
             let body = format!("noise<{t}, {normal}>(a, tile, run.seed, run.first_step + iteration);\n");
             let per = 16 / dtype.bytes();
-            // A row may begin and end within a block of the generator.
-            let blocks = len.div_ceil(per) + usize::from(row.is_some());
-            let words = vec![at(*to), n(*len), u64::from(*stream), row.map_or(0, at)];
-            lower(body, words, blocks.div_ceil(THREADS), 700.0)
+            let words = vec![at(*to), n(*len), u64::from(*stream), iteration.map_or(0, at)];
+            lower(body, words, len.div_ceil(per).div_ceil(THREADS), 700.0)
         }
         Kernel::External { .. } => None,
         Kernel::Loop(_) => unreachable!("loops are unrolled"),

@@ -1,4 +1,4 @@
-//! Counter-based random draws. A draw is a function of (seed, step, stream, element), so no optimisation can change it.
+//! Counter-based random draws. A draw is a function of (seed, step, iteration, stream, element), so no optimisation can change it.
 
 use crate::error::Error;
 use crate::graph::{Draw, Expr, Graph, Op};
@@ -7,7 +7,7 @@ use std::panic::Location;
 
 impl Graph {
     /// Standard normal draws, fresh in each step. The stream must not be used by another draw of this graph. In the body of
-    /// a [`scan`](Graph::scan) they are fresh in each iteration: iteration t has row t of an array of all of them.
+    /// a [`scan`](Graph::scan) they are fresh in each iteration too.
     #[track_caller]
     pub fn normal(&self, stream: u32, dtype: DType, shape: impl Into<Shape>) -> Expr<'_> {
         self.draw(Draw::Normal, stream, dtype, shape.into())

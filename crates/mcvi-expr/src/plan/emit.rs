@@ -407,8 +407,8 @@ impl Emitter {
                 Kernel::Index { take, dtype, outer, len, picks, inner, from, index, to }
             }
             Op::Noise(draw, stream) => {
-                let row = args.first().map(|&row| self.plain(row, level));
-                Kernel::Noise { dtype, draw, stream, row, len: shape.size(), to: self.place_of(id, level) }
+                let iteration = args.first().map(|&i| self.plain(i, level));
+                Kernel::Noise { dtype, draw, stream, iteration, len: shape.size(), to: self.place_of(id, level) }
             }
             Op::Scan(_) => return self.scan(id, level),
             Op::External(part, function) => {

@@ -187,8 +187,8 @@ pub(crate) enum Kernel {
         dtype: DType,
         draw: Draw,
         stream: u32,
-        /// Where the number of a row stands; the draws are those of this row (of `len` elements each).
-        row: Option<Place>,
+        /// Where the number of the iteration stands, in a loop.
+        iteration: Option<Place>,
         len: usize,
         to: Place,
     },

@@ -216,29 +216,35 @@ fn a_loop_that_does_not_depend_on_the_outer_one_is_computed_once() {
     assert_close(&program.output("y").unwrap().to_f64(), &want, 1e-14);
 }
 
-/// Draws of a stream, as they are outside loops.
-fn draws(stream: u32, dtype: DType, shape: &[usize]) -> Vec<f64> {
-    let graph = Graph::new();
-    let noise = graph.normal(stream, dtype, shape.to_vec());
-    let mut program = graph.program().output("noise", noise).seed(3).compile().unwrap();
-    program.run(2).unwrap();
-    program.output("noise").unwrap().to_f64()
-}
-
+/// Draws are fresh in each iteration, those of the first are as outside loops, and they do not depend on how many others
+/// there are.
 #[test]
-fn each_iteration_draws_its_row_of_one_array() {
-    for (dtype, n) in [(DType::F64, 3), (DType::F64, 16), (DType::F32, 5), (DType::F32, 1)] {
+fn each_iteration_draws_afresh() {
+    let draws = |dtype: DType, n: usize| {
         let graph = Graph::new();
-        let zero = graph.full(dtype, [n], 0.0);
-        let (_, ys) = graph.scan(4, &[zero], &[], |c, _| (c.to_vec(), vec![graph.normal(7, dtype, [n])]));
+        let (_, ys) = graph.scan(4, &[], &[], |_, _| (vec![], vec![graph.normal(7, dtype, [n])]));
         let (_, nested) = graph.scan(3, &[], &[], |_, _| {
-            let (_, ys) = graph.scan(2, &[], &[], |_, _| (vec![], vec![graph.normal(8, dtype, [n])]));
+            let (_, ys) = graph.scan(2, &[], &[], |_, _| (vec![], vec![graph.uniform(8, dtype, [n])]));
             (vec![], ys)
         });
-        let mut program = graph.program().output("y", ys[0]).output("nested", nested[0]).seed(3).compile().unwrap();
+        let program = graph.program().output("y", ys[0]).output("nested", nested[0]);
+        let mut program = program.output("plain", graph.normal(9, dtype, [n])).seed(3).compile().unwrap();
         program.run(2).unwrap();
-        assert_eq!(program.output("y").unwrap().to_f64(), draws(7, dtype, &[4, n]));
-        assert_eq!(program.output("nested").unwrap().to_f64(), draws(8, dtype, &[3, 2, n]));
+        ["y", "nested"].map(|name| program.output(name).unwrap().to_f64())
+    };
+    for dtype in [DType::F64, DType::F32] {
+        for (many, few) in draws(dtype, 16).iter().zip(draws(dtype, 5)) {
+            let rows = many.chunks(16).zip(few.chunks(5));
+            assert!(rows.clone().all(|(many, few)| many[..5] == *few));
+            let mut all = many.clone();
+            all.sort_by(f64::total_cmp);
+            all.dedup();
+            assert_eq!(all.len(), many.len(), "all draws differ");
+        }
+        let graph = Graph::new();
+        let mut program = graph.program().output("y", graph.normal(7, dtype, [16])).seed(3).compile().unwrap();
+        program.run(2).unwrap();
+        assert_eq!(program.output("y").unwrap().to_f64(), draws(dtype, 16)[0][..16]);
     }
 }
 

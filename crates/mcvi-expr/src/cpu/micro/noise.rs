@@ -1,7 +1,7 @@
 //! Counter-based noise: Philox 4x32-10 streams of uniform and normal numbers.
 //!
 //! Element i of a stream comes from words of one Philox block, with counter
-//! [block (low 32 bits), stream, step low, step high] and key = seed (low, high); its value
+//! [block (low 32 bits), stream, step low, step high] and key = seed (low, high) (iterations of a loop count in step high); its value
 //! depends on nothing else, in particular not on the range it is asked for with. Blocks are
 //! computed many at a time, word by word in separate arrays, so that everything vectorises.
 //! Between levels with and without fused multiply-add normal numbers may differ in the last bits.

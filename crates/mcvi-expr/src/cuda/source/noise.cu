@@ -45,19 +45,18 @@ template <bool NORMAL> __device__ __forceinline__ int numbers(uint4 w, double* x
     return 2;
 }
 
-// Words: to, elements, stream, where the number of the row of so many elements stands (0 for the first).
+// Words: to, elements, stream, where the number of the iteration of a loop stands (0 outside of loops). It enters the high word of
+// the step.
 template <class T, bool NORMAL> __device__ __forceinline__ void noise(const u64* a, u32 tile, u64 seed, u64 step) {
     const int per = sizeof(T) == 4 ? 4 : 2;
     T* to = at<T>(a, 0);
     u64 len = a[1];
-    u64 first = a[3] ? (u64)*(const double*)a[3] * len : 0;
-    u64 block = first / per + (u64)tile * THREADS + threadIdx.x;
-    if (block * per >= first + len) return;
+    if (a[3]) step += (u64)*(const double*)a[3] << 32;
+    u64 block = (u64)tile * THREADS + threadIdx.x;
+    if (block * per >= len) return;
     T x[4];
     numbers<NORMAL>(philox((u32)block, (u32)a[2], (u32)step, (u32)(step >> 32), (u32)seed, (u32)(seed >> 32)), x);
     #pragma unroll
-    for (int k = 0; k < per; k++) {
-        u64 i = block * per + k;
-        if (i >= first && i < first + len) to[i - first] = x[k];
-    }
+    for (int k = 0; k < per; k++)
+        if (block * per + k < len) to[block * per + k] = x[k];
 }
