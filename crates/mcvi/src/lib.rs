@@ -73,6 +73,7 @@ mod bound;
 mod chain;
 mod compile;
 pub mod data;
+mod dense;
 pub mod density;
 pub mod diagnostics;
 pub mod disk;

@@ -20,6 +20,7 @@ use packing::place;
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How discrete choices (accept or reject, which iterate) enter the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ struct Build<'g> {
     rows: usize,
     dtype: DType,
     choices: Choices,
-    positions: Rc<Units>,
-    momenta: Rc<Units>,
+    positions: Arc<Units>,
+    momenta: Arc<Units>,
     seed: u64,
     params: RefCell<Params>,
     packed: Option<Expr<'g>>,
@@ -82,8 +83,8 @@ impl<'g> Scope<'g> {
             rows,
             dtype,
             choices,
-            positions: Rc::new(start.positions()),
-            momenta: Rc::new(start.momenta()),
+            positions: Arc::new(start.positions()),
+            momenta: Arc::new(start.momenta()),
             seed: start.seed,
             params: RefCell::new(params.clone()),
             packed,
@@ -116,12 +117,12 @@ impl<'g> Scope<'g> {
     }
 
     /// The location and scale of the target.
-    pub fn positions(&self) -> Rc<Units> {
+    pub fn positions(&self) -> Arc<Units> {
         self.build.positions.clone()
     }
 
     /// The typical scale of momenta, or of gradients of the target.
-    pub fn momenta(&self) -> Rc<Units> {
+    pub fn momenta(&self) -> Arc<Units> {
         self.build.momenta.clone()
     }
 
