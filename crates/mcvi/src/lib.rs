@@ -100,6 +100,7 @@ mod target;
 pub mod transition;
 mod units;
 pub mod vae;
+mod wide;
 
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
@@ -120,6 +121,7 @@ pub use seed::derive_seed;
 pub use sequential::{Stage, grow};
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
 pub use units::Units;
+pub use wide::WideStart;
 
 /// The snippets of the README and of the guide, compiled and run.
 #[cfg(doctest)]
