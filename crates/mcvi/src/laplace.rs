@@ -14,7 +14,7 @@ use nalgebra::{DMatrix, DVector};
 /// Maximum dimension in which the full Hessian is computed.
 const WHOLE_HESSIAN: usize = 2048;
 /// Rows of the Hessian that are computed at once.
-const ROWS: usize = 512;
+pub(crate) const ROWS: usize = 512;
 
 impl Initialisation {
     /// Search for a mode from `guess` (or the origin) and compute the curvature there.
@@ -91,7 +91,7 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
 }
 
 /// Compiled log density, gradient and Hessian-vector product over some rows.
-struct Values {
+pub(crate) struct Values {
     program: Program,
     rows: usize,
     d: usize,
@@ -99,7 +99,7 @@ struct Values {
 }
 
 impl Values {
-    fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
+    pub fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
         let (d, dtype) = (target.dim(), target.dtype());
         // A search is sequential: there is nothing to share among threads or to send to a GPU.
         let (initialisation, hardware) = (&Initialisation::standard(d), Hardware::with_threads(1));
@@ -123,7 +123,7 @@ impl Values {
     }
 
     /// −log p and its gradient.
-    fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
+    pub fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
         self.run(z, &vec![0.0; z.len()])?;
         let value = -self.program.output("log_p")?.to_f64()[0];
         let gradient = DVector::from_vec(self.program.output("gradient")?.to_f64());
@@ -172,7 +172,7 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
 }
 
 /// The negative Hessian.
-fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
+pub(crate) fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
     let (d, at_once) = (z.len(), rows.rows);
     let copies = z.repeat(at_once);
     let mut hessian = Vec::with_capacity(d.next_multiple_of(at_once) * d);

@@ -79,6 +79,7 @@ pub mod diagnostics;
 pub mod disk;
 mod error;
 pub mod evidence;
+mod expected;
 pub mod fit;
 mod hardware;
 pub mod infer;
