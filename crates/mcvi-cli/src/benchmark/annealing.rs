@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Temperatures unless set.
-pub const TEMPERATURES: usize = 1000;
+pub const TEMPERATURES: usize = 4000;
+
+/// At most this many draws: each takes thousands of gradients.
+const DRAWS: usize = 25_000;
 
 /// Anneal, and judge the weights. Nothing is trained, so the draws by which it is judged are those it takes.
 pub fn anneal(
@@ -23,7 +26,7 @@ pub fn anneal(
 ) -> Result<Row> {
     let started = Instant::now();
     let start = WideStart::find(&model, seed)?;
-    let weights = start.anneal(Arc::new(model), temperatures, draws, seed, hardware)?.log_weights;
+    let weights = start.anneal(Arc::new(model), temperatures, draws.min(DRAWS), seed, hardware)?.log_weights;
     Ok(Row {
         target,
         kernel: "annealing".to_owned(),

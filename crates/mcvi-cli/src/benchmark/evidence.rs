@@ -30,7 +30,7 @@ pub struct Options {
     /// Kernels of the chain after the Gaussian. [default: uha; annealing where modes are far apart]
     #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',')]
     kernels: Vec<Kernel>,
-    /// Numbers of steps, up to 256; for annealing, of temperatures. [default: 8; 1000 for annealing]
+    /// Numbers of steps, up to 256; for annealing, of temperatures. [default: 8; 4000 for annealing]
     #[arg(long, value_name = "T", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     steps: Vec<u16>,
     /// Folder with the data of those targets that have some.
@@ -39,7 +39,7 @@ pub struct Options {
     /// Maximum number of seconds to train each chain.
     #[arg(long, value_name = "S", default_value_t = 100.0, allow_negative_numbers = true)]
     seconds: f64,
-    /// Fresh draws by which each chain is judged.
+    /// Fresh draws by which each chain is judged; at most 25,000 for annealing.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     draws: u32,
     /// Random seed.
