@@ -30,6 +30,30 @@ fn bounds_lie_below_log_z_and_a_chain_is_tighter_than_its_gaussian() {
 }
 
 #[test]
+fn annealing_from_a_wide_start_estimates_log_z_of_many_wells() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (figure, table) = (folder.path().join("bounds.svg"), folder.path().join("bounds.md"));
+    let quick = ["--targets", "many-well", "--steps", "100,400", "--draws", "4000", "--json"];
+    let files = ["--figure", figure.to_str().expect("a name"), "--markdown", table.to_str().expect("a name")];
+    let output = evidence(&[&quick[..], &files].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let rows = result["rows"].as_array().expect("rows");
+    let number = |row: &Value, name: &str, part: &str| row[name][part].as_f64().expect("a number");
+    assert_eq!(rows.len(), 2);
+    for (row, steps) in rows.iter().zip([100, 400]) {
+        assert_eq!((row["kernel"].as_str(), row["steps"].as_u64()), (Some("annealing"), Some(steps)));
+        assert_eq!(row["gradients_per_draw"].as_u64(), Some(2 * steps));
+        assert!(number(row, "bound", "value") < 164.6957, "{row}");
+    }
+    assert!(number(&rows[1], "bound", "value") > number(&rows[0], "bound", "value"), "{result}");
+    let (estimate, se) = (number(&rows[1], "log_evidence", "value"), number(&rows[1], "log_evidence", "se"));
+    assert!((estimate - 164.6957).abs() < 4.0 * se && se < 0.5, "{result}");
+    assert!(std::fs::read_to_string(figure).expect("a figure").contains("many-well"));
+    assert!(std::fs::read_to_string(table).expect("a table").contains("| many-well | annealing | 400 | 800 |"));
+}
+
+#[test]
 fn mistakes_are_named() {
     for (arguments, says) in [
         (&["--targets", "sonnar"][..], "there is no `sonnar`"),
@@ -37,6 +61,8 @@ fn mistakes_are_named() {
         (&["--targets", "sonar", "--data", "/nowhere"], "/nowhere/sonar.csv"),
         (&["--targets", "banana", "--seconds", "-1"], "--seconds"),
         (&["--targets", "banana", "--kernels", "hmm"], "hmm"),
+        (&["--targets", "banana", "--steps", "5000"], "at most 4096"),
+        (&["--targets", "banana", "--figure", "bounds.pdf"], ".svg or .png"),
     ] {
         let output = evidence(arguments);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,9 @@ use mcvi_expr::{Array, DType, Program, grad};
 use nalgebra::{DMatrix, DVector};
 
 /// Maximum dimension in which the full Hessian is computed.
-const WHOLE_HESSIAN: usize = 512;
+const WHOLE_HESSIAN: usize = 2048;
+/// Rows of the Hessian that are computed at once.
+pub(crate) const ROWS: usize = 512;
 
 impl Initialisation {
     /// Search for a mode from `guess` (or the origin) and compute the curvature there.
@@ -35,13 +37,13 @@ impl Initialisation {
         }
         let (center, settled) = minimise(|z| value.descent(z), guess, 3000)?;
         let (center, covariance, settled, bent) = if d <= WHOLE_HESSIAN {
-            newton(&mut value, &mut Values::new(target, params, d)?, center)?
+            newton(&mut value, &mut Values::new(target, params, d.min(ROWS))?, center)?
         } else {
             // One row of the product is the sum over a row of the matrix: for a dominant diagonal, close enough to
             // start from.
             let sums = Values::new(target, params, 1)?.curvature(&center, &vec![1.0; d])?;
             let precision = DMatrix::from_diagonal(&DVector::from_iterator(d, sums.iter().map(|h| -h)));
-            let (covariance, bent) = positive_inverse(precision, |_| Ok(None))?;
+            let (covariance, bent) = positive_inverse(&precision, |_| Ok(None))?;
             (center, covariance, settled, bent)
         };
         let warning = match (settled, bent) {
@@ -49,7 +51,9 @@ impl Initialisation {
             (false, _) => Some("no mode was found: the log density still rises where the search stopped".to_owned()),
             (true, true) => Some("the log density is not curved downwards at the mode in every direction".to_owned()),
         };
-        Ok(Initialisation { center, covariance: covariance.as_slice().to_vec(), warning, seed: 0 })
+        let mut initialisation = Initialisation::gaussian(center, covariance);
+        initialisation.warning = warning;
+        Ok(initialisation)
     }
 }
 
@@ -60,7 +64,7 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
     let mut steps = 0;
     loop {
         let (here, gradient) = value.descent(&center)?;
-        let (covariance, bent) = positive_inverse(precision(rows, &center)?, |u| value.width(&center, here, &u))?;
+        let (covariance, bent) = positive_inverse(&precision(rows, &center)?, |u| value.width(&center, here, &u))?;
         let direction = -(&covariance * &gradient);
         // Twice the decrease that a quadratic would show: the squared distance in standard deviations.
         let decrement = -direction.dot(&gradient);
@@ -87,7 +91,7 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
 }
 
 /// Compiled log density, gradient and Hessian-vector product over some rows.
-struct Values {
+pub(crate) struct Values {
     program: Program,
     rows: usize,
     d: usize,
@@ -95,7 +99,7 @@ struct Values {
 }
 
 impl Values {
-    fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
+    pub fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
         let (d, dtype) = (target.dim(), target.dtype());
         // A search is sequential: there is nothing to share among threads or to send to a GPU.
         let (initialisation, hardware) = (&Initialisation::standard(d), Hardware::with_threads(1));
@@ -119,7 +123,7 @@ impl Values {
     }
 
     /// −log p and its gradient.
-    fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
+    pub fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
         self.run(z, &vec![0.0; z.len()])?;
         let value = -self.program.output("log_p")?.to_f64()[0];
         let gradient = DVector::from_vec(self.program.output("gradient")?.to_f64());
@@ -168,10 +172,14 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
 }
 
 /// The negative Hessian.
-fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
-    let d = z.len();
-    // Every row is a copy of z with its own direction, so one evaluation gives the whole matrix.
-    let unit: Vec<f64> = (0..d * d).map(|i| f64::from(i / d == i % d)).collect();
-    let products = rows.curvature(&z.repeat(d), &unit)?;
-    Ok(DMatrix::from_row_slice(d, d, &products) * -1.0)
+pub(crate) fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
+    let (d, at_once) = (z.len(), rows.rows);
+    let copies = z.repeat(at_once);
+    let mut hessian = Vec::with_capacity(d.next_multiple_of(at_once) * d);
+    for first in (0..d).step_by(at_once) {
+        // Every row is a copy of z with its own direction, so one evaluation gives as many rows of the matrix.
+        let unit: Vec<f64> = (0..at_once * d).map(|i| f64::from(first + i / d == i % d)).collect();
+        hessian.extend(rows.curvature(&copies, &unit)?);
+    }
+    Ok(DMatrix::from_row_slice(d, d, &hessian[..d * d]) * -1.0)
 }

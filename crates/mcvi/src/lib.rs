@@ -73,11 +73,13 @@ mod bound;
 mod chain;
 mod compile;
 pub mod data;
+mod dense;
 pub mod density;
 pub mod diagnostics;
 pub mod disk;
 mod error;
 pub mod evidence;
+mod expected;
 pub mod fit;
 mod hardware;
 pub mod infer;
@@ -100,6 +102,7 @@ pub mod transition;
 mod units;
 pub mod vae;
 mod whitening;
+mod wide;
 
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
@@ -121,6 +124,7 @@ pub use sequential::{Stage, grow};
 pub use target::path;
 pub use target::{Conditional, FromFn, Landscape, Point, Target, target};
 pub use units::Units;
+pub use wide::WideStart;
 
 /// The snippets of the README and of the guide, compiled and run.
 #[cfg(doctest)]

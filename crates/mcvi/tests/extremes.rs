@@ -257,7 +257,7 @@ fn a_target_without_a_mode_is_fitted_or_said_to_be_improper() {
             match Approximation::new(target(2, density), chain) {
                 Ok(mut approximation) => {
                     assert!(approximation.initialisation().warning.is_some(), "{what}, {name}");
-                    let usable = approximation.initialisation().covariance.iter().all(|c| c.is_finite());
+                    let usable = approximation.initialisation().covariance().iter().all(|c| c.is_finite());
                     assert!(usable, "{what}, {name}: {:?}", approximation.initialisation());
                     // A chain can spread for ever where nothing holds it: its gradient will do.
                     let endless = name == "Hamiltonian" && what.starts_with("constant");
@@ -283,7 +283,7 @@ fn a_mode_without_curvature_is_a_start_all_the_same() {
     for (name, chain) in chains() {
         let (approximation, _) = fitted(target(1, quartic), chain).unwrap();
         let start = approximation.initialisation();
-        assert!(start.covariance[0].is_finite() && start.covariance[0] > 0.0, "{name}: {start:?}");
+        assert!(start.covariance()[0].is_finite() && start.covariance()[0] > 0.0, "{name}: {start:?}");
         let judged = judge(&approximation);
         assert_honest(judged.bound, log_z, name);
         assert!(judged.bound.value > log_z - 0.5, "{name}: {:?}", judged.bound);

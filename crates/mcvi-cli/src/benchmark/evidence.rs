@@ -1,22 +1,25 @@
 //! `mcvi benchmark evidence`: bounds on log Z of the literature's targets.
 
+use super::annealing::{TEMPERATURES, anneal};
+use super::figure::figure;
+use super::row::{self, Row};
 use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
-use crate::number::{fixed, json_number, with_error};
 use crate::output::{HardwareOptions, print_result, say};
+use crate::plot::Figure;
 use crate::progress;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use mcvi::density::{Gaussian, Inputs};
-use mcvi::diagnostics::Mean;
+use mcvi::disk::atomic_write;
 use mcvi::evidence::{EvidenceTarget, TARGETS, target};
 use mcvi::fit::{Settings, fit_observed};
 use mcvi::infer::{Budget, ChainChoice, Request, infer_observed};
 use mcvi::model::Model;
 use mcvi::transition::{AnyTransition, Cmcd, Ldvi, Mcd, OverdampedCmcd, TimeNetwork, Uha};
-use mcvi::{Approximation, Chain, Diagnostics, Hardware, Sharing, Target, derive_seed};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use mcvi::{Approximation, Chain, Hardware, Sharing, Target, derive_seed};
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Options of `mcvi benchmark evidence`.
@@ -25,11 +28,11 @@ pub struct Options {
     /// Targets, by name. [default: all whose data are there]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     targets: Vec<String>,
-    /// Kernels of the chain after the Gaussian.
-    #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',', default_value = "riemannian-uha")]
+    /// Kernels of the chain after the Gaussian. [default: riemannian-uha; annealing where modes are far apart]
+    #[arg(long, value_enum, value_name = "KERNELS", value_delimiter = ',')]
     kernels: Vec<Kernel>,
-    /// Numbers of steps.
-    #[arg(long, value_name = "T", value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    /// Numbers of steps, up to 4096; for annealing, of temperatures. [default: 8; 4000 for annealing]
+    #[arg(long, value_name = "T", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     steps: Vec<u16>,
     /// Folder with the data of those targets that have some.
     #[arg(long, value_name = "FOLDER")]
@@ -37,7 +40,7 @@ pub struct Options {
     /// Maximum number of seconds to train each chain.
     #[arg(long, value_name = "S", default_value_t = 100.0, allow_negative_numbers = true)]
     seconds: f64,
-    /// Fresh draws by which each chain is judged.
+    /// Fresh draws by which each chain is judged; at most 25,000 for annealing.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     draws: u32,
     /// Random seed.
@@ -45,7 +48,13 @@ pub struct Options {
     seed: u64,
     #[command(flatten)]
     hardware: HardwareOptions,
-    /// Print one JSON object instead of a table.
+    /// Write a figure of bounds against gradients per draw: FILE.svg or FILE.png.
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
+    /// Write the tables to a file, too.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Print one JSON object instead of tables (which are Markdown).
     #[arg(long)]
     json: bool,
 }
@@ -71,6 +80,8 @@ enum Kernel {
     Mcd,
     /// Controlled Monte Carlo diffusion, overdamped.
     OverdampedCmcd,
+    /// Annealed importance sampling from a wide start, nothing learned, with Metropolis' accepts.
+    Annealing,
 }
 
 impl Kernel {
@@ -84,7 +95,7 @@ impl Kernel {
         let annealed = |step: AnyTransition| Some(start().steps(steps, Sharing::Nothing, step).annealed_learned());
         let (uha, drift) = (Uha::new(1), TimeNetwork::default());
         match self {
-            Kernel::Gaussian => None,
+            Kernel::Gaussian | Kernel::Annealing => None,
             Kernel::Hamiltonian => Some(mcvi::infer::hamiltonian_chain(dim, full, steps, 1, 0)),
             Kernel::Dais => Some(start().dais(steps)),
             Kernel::Uha => annealed(uha.into()),
@@ -100,82 +111,34 @@ impl Kernel {
 /// Hidden units of the network that gives the spread of momenta.
 const SPREAD: [usize; 2] = [32, 32];
 
+/// Steps of a chain unless set, and the most of them.
+const STEPS: usize = 8;
+const MOST_STEPS: usize = 4096;
+
 /// Draws whose moments a chain starts from.
 const START: usize = 20_000;
 
 /// Dimensions up to which the Gaussian has a full covariance.
 const FULL: usize = 100;
 
-/// A line of the table.
-struct Row {
-    target: &'static EvidenceTarget,
-    kernel: Kernel,
-    steps: usize,
-    seed: u64,
-    diagnostics: Diagnostics,
-    seconds: f64,
-    gradients: usize,
-}
-
-impl Row {
-    fn json(&self) -> Value {
-        let (d, n) = (&self.diagnostics, json_number);
-        json!({
-            "target": self.target.name,
-            "kernel": self.kernel.name(),
-            "steps": self.steps,
-            "seed": self.seed,
-            "bound": { "value": n(d.bound.value), "se": n(d.bound.se) },
-            "log_evidence": { "value": n(d.log_evidence.value), "se": n(d.log_evidence.se) },
-            "pareto_k": n(d.pareto_k),
-            "seconds": n(self.seconds),
-            "gradients_per_draw": self.gradients,
-            "exact": self.target.log_evidence,
-        })
-    }
-
-    fn markdown(&self) -> String {
-        let d = &self.diagnostics;
-        let evidence = Mean { value: d.log_evidence.value, se: d.log_evidence.se, n: 0 };
-        format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {:.0} |\n",
-            self.target.name,
-            self.kernel.name(),
-            self.steps,
-            self.gradients,
-            with_error(d.bound, 3),
-            with_error(evidence, 3),
-            self.target.log_evidence.map_or(String::new(), |z| fixed(z, 3)),
-            fixed(d.pareto_k, 2),
-            self.seconds,
-        )
-    }
-}
-
 /// Fit every chain and print the table.
 pub fn run(options: &Options) -> Result<()> {
     if !(options.seconds > 0.0 && options.seconds.is_finite()) {
         return Err(Mistake(format!("--seconds {} is not a positive number", options.seconds)).into());
     }
+    let format = options.figure.as_deref().map(Format::of).transpose()?;
     let hardware = options.hardware.resolved()?;
     let names = options.targets.iter().map(|name| target(name)).collect::<mcvi::Result<Vec<_>>>()?;
     let has_data = |t: &&EvidenceTarget| t.file.is_none() || options.data.is_some();
     let targets: Vec<&'static EvidenceTarget> =
         if names.is_empty() { TARGETS.iter().filter(has_data).collect() } else { names };
     // Files are read before any work is done.
-    let models = targets.iter().map(|t| Ok((*t, t.model(options.data.as_deref())?))).collect::<Result<Vec<_>>>()?;
+    let prepared = |t: &&'static EvidenceTarget| Ok((*t, t.model(options.data.as_deref())?, chains(t, options)?));
+    let work = targets.iter().map(prepared).collect::<Result<Vec<_>>>()?;
     let interrupts = Interrupts::new();
-    let chains: Vec<(Kernel, usize)> = options
-        .kernels
-        .iter()
-        .flat_map(|kernel| match kernel {
-            Kernel::Gaussian => vec![(*kernel, 0)],
-            _ => options.steps.iter().map(|steps| (*kernel, usize::from(*steps))).collect(),
-        })
-        .collect();
-    let bar = progress::bar(models.len(), "targets");
+    let bar = progress::bar(work.len(), "targets");
     let (mut rows, mut failed) = (vec![], vec![]);
-    for (target, model) in models {
+    for (target, model, chains) in work {
         if interrupts.any() {
             break;
         }
@@ -191,13 +154,67 @@ pub fn run(options: &Options) -> Result<()> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let json = json!({ "rows": rows.iter().map(Row::json).collect::<Vec<_>>(), "failed": failed });
-    print_result(options.json, &json, &table(&rows))?;
+    if let (Some(path), Some(format)) = (&options.figure, format) {
+        atomic_write(path, &format.bytes(&figure(&rows))?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let table = row::markdown(&rows);
+    if let Some(path) = &options.markdown {
+        atomic_write(path, format!("{table}\n").as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print_result(options.json, &row::json(&rows, &failed), &table)?;
     interrupts.outcome(interrupts.any())?;
     if failed.is_empty() {
         Ok(())
     } else {
         Err(anyhow!("{} of the targets failed; the others are not affected", failed.len()))
+    }
+}
+
+/// The kernels and numbers of steps that are compared on a target.
+fn chains(target: &EvidenceTarget, options: &Options) -> Result<Vec<(Kernel, usize)>> {
+    let default = [if target.multimodal { Kernel::Annealing } else { Kernel::RiemannianUha }];
+    let kernels = if options.kernels.is_empty() { &default[..] } else { &options.kernels };
+    let mut chains = vec![];
+    for kernel in kernels {
+        let steps: Vec<usize> = options.steps.iter().map(|steps| usize::from(*steps)).collect();
+        let steps = match kernel {
+            Kernel::Gaussian => vec![0],
+            Kernel::Annealing if steps.is_empty() => vec![TEMPERATURES],
+            _ if steps.is_empty() => vec![STEPS],
+            _ => steps,
+        };
+        if let Some(many) = steps.iter().find(|steps| **steps > MOST_STEPS && *kernel != Kernel::Annealing) {
+            let why = format!("--steps {many} is too many for {}: at most {MOST_STEPS}", kernel.name());
+            return Err(Mistake(why).into());
+        }
+        chains.extend(steps.into_iter().map(|steps| (*kernel, steps)));
+    }
+    Ok(chains)
+}
+
+/// The format of the figure, by the end of its name.
+#[derive(Clone, Copy)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => Ok(Format::Svg),
+            Some("png") => Ok(Format::Png),
+            _ => Err(Mistake(format!("--figure {}: its name must end in .svg or .png", path.display())).into()),
+        }
+    }
+
+    fn bytes(self, figure: &Figure) -> Result<Vec<u8>> {
+        match self {
+            Format::Svg => Ok(figure.to_svg().into_bytes()),
+            Format::Png => Ok(figure.to_png()?),
+        }
     }
 }
 
@@ -211,6 +228,16 @@ fn compare(
     interrupts: &Interrupts,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
+    for (_, temperatures) in chains.iter().filter(|(kernel, _)| *kernel == Kernel::Annealing) {
+        if !interrupts.any() {
+            let draws = options.draws as usize;
+            rows.push(anneal(target, model.clone(), *temperatures, draws, options.seed, hardware)?);
+        }
+    }
+    let chains: Vec<_> = chains.iter().filter(|(kernel, _)| *kernel != Kernel::Annealing).collect();
+    if chains.is_empty() {
+        return Ok(());
+    }
     let (start, seconds) = gaussian(model, options, hardware, interrupts)?;
     for chosen in chains {
         if !interrupts.any() {
@@ -266,26 +293,16 @@ fn chain(
     }
     let seconds = before + started.elapsed().as_secs_f64();
     let draws = approximation.draw(options.draws as usize, derive_seed(options.seed, "benchmark"))?;
-    let (diagnostics, gradients) = (draws.diagnose(), approximation.chain().gradients());
-    Ok(Some(Row { target, kernel, steps, seed: options.seed, diagnostics, seconds, gradients }))
-}
-
-fn table(rows: &[Row]) -> String {
-    let mut text = "| target | kernel | steps | gradients | bound | log Z by weights | exact | k̂ | seconds |\n\
-                    |---|---|---|---|---|---|---|---|---|\n"
-        .to_owned();
-    for row in rows {
-        text += &row.markdown();
-    }
-    let mut seen: Vec<&str> = vec![];
-    for row in rows {
-        if seen.contains(&row.target.name) {
-            continue;
-        }
-        seen.push(row.target.name);
-        for p in row.target.published {
-            text += &format!("\n{}: {} has {} with {} steps.", row.target.name, p.method, fixed(p.bound, 2), p.steps);
-        }
-    }
-    text.trim_end().to_owned()
+    let judged = draws.diagnose();
+    Ok(Some(Row {
+        target,
+        kernel: kernel.name(),
+        steps,
+        seed: options.seed,
+        bound: judged.bound,
+        log_evidence: judged.log_evidence,
+        pareto_k: judged.pareto_k,
+        seconds,
+        gradients: approximation.chain().gradients(),
+    }))
 }

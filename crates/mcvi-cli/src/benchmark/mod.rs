@@ -1,6 +1,9 @@
 //! `mcvi benchmark`: comparisons that the literature makes.
 
+mod annealing;
 mod evidence;
+mod figure;
+mod row;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -94,9 +94,11 @@ impl Approximation {
             run = run.record("accept");
         }
         let recorded = program.execute(&run)?;
+        // A weight that is NaN counts as nothing, as everywhere.
+        let weight = |w: f64| if w.is_nan() { f64::NEG_INFINITY } else { w };
         Ok(Annealed {
             z: program.read("z")?.to_f64().chunks(d).map(<[f64]>::to_vec).collect(),
-            log_weights: program.read("weight")?.to_f64(),
+            log_weights: program.read("weight")?.to_f64().into_iter().map(weight).collect(),
             accept: recorded.first().map(Array::to_f64),
         })
     }

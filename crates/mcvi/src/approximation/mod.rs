@@ -114,7 +114,7 @@ impl Approximation {
     /// Another chain for the same target, initialised from the moments of draws of this one.
     pub fn restarted(&self, chain: Chain, draws: usize, seed: u64) -> Result<Self> {
         let moments = Initialisation::moments(&self.draw(draws, derive_seed(seed, "moments"))?.z);
-        if !moments.covariance.iter().chain(&moments.center).all(|x| x.is_finite()) {
+        if !moments.covariance().iter().chain(&moments.center).all(|x| x.is_finite()) {
             let why = "some of its draws are not finite, so that no chain can start from their moments".to_owned();
             return Err(Error::Setting { what: "initialisation", why });
         }

@@ -25,10 +25,9 @@ impl Approximation {
             record.set_array(name, p.value.clone());
             record.set_array(&scale_of(name), Array::new(p.scale.len(), p.scale.clone())?);
         }
-        let Initialisation { center, covariance, .. } = &self.initialisation;
-        let d = center.len();
-        record.set_array(CENTER, Array::new(d, center.clone())?);
-        record.set_array(COVARIANCE, Array::new([d, d], covariance.clone())?);
+        let d = self.initialisation.center.len();
+        record.set_array(CENTER, Array::new(d, self.initialisation.center.clone())?);
+        record.set_array(COVARIANCE, Array::new([d, d], self.initialisation.covariance().into_owned())?);
         let frozen: Vec<&str> = self.params.iter().filter(|(_, p)| !p.learned).map(|(name, _)| name).collect();
         record.set_json("chain", &self.chain)?;
         record.set_text("frozen", frozen.join("\n"));
@@ -83,14 +82,14 @@ impl Approximation {
             finite(name, array).map(|()| array).map_err(|why| damaged(path, why))
         };
         let (center, covariance) = (read_finite(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
-        let initialisation = Initialisation { center, covariance, warning: None, seed: 0 };
-        if initialisation.center.len() != target.dim() {
-            let (is, needs) = (initialisation.center.len(), target.dim());
+        if center.len() != target.dim() {
+            let (is, needs) = (center.len(), target.dim());
             return no(format!("is a fit in {is} dimensions, the target has {needs}"));
         }
-        if initialisation.covariance.len() != target.dim().pow(2) {
+        if covariance.len() != target.dim().pow(2) {
             return no(format!("`{COVARIANCE}` is not a matrix of {} rows", target.dim()));
         }
+        let initialisation = Initialisation::with_covariance(&center, &covariance)?;
         enough(&record.arrays, chain.size()?).map_err(|why| damaged(path, why))?;
         // The chain determines the parameters; the file holds their values.
         let empty = Approximation { target, chain: chain.clone(), initialisation, params: Params::default(), hardware };

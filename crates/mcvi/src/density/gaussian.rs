@@ -122,18 +122,20 @@ impl Gaussian {
             return Ok((scope.fixed("bias", d, || mean.clone()), Factor::Diagonal(log_sd)));
         }
         let start = &given.units;
-        let log_sd = |log: Vec<f64>| scope.param("log_sd", d, || Initial::new(log));
+        let log_sd = |log: &dyn Fn() -> Vec<f64>| scope.param("log_sd", d, || Initial::new(log()));
         match self.covariance {
             Covariance::Diagonal => {
                 let mean = self.mean.predict(scope, given, center, scale)?;
-                Ok((mean, Factor::Diagonal(log_sd(start.conditional.iter().map(|s| s.ln()).collect()))))
+                Ok((mean, Factor::Diagonal(log_sd(&|| start.conditional.iter().map(|s| s.ln()).collect()))))
             }
             Covariance::Full => {
                 let mean = self.mean.predict(scope, given, center, scale)?;
-                let diagonal: Vec<f64> = (0..d).map(|i| start.factor[i * d + i]).collect();
-                let log_sd = log_sd(diagonal.iter().map(|s| s.ln()).collect());
-                let rates = diagonal.iter().flat_map(|s| vec![*s; d]).collect();
-                let lower = scope.param("lower", [d, d], || Initial::scaled(start.factor.clone(), rates));
+                let diagonal = || -> Vec<f64> { start.factor().iter().step_by(d + 1).copied().collect() };
+                let log_sd = log_sd(&|| diagonal().iter().map(|s| s.ln()).collect());
+                let lower = scope.param("lower", [d, d], || {
+                    let rates = diagonal().iter().flat_map(|s| vec![*s; d]).collect();
+                    Initial::scaled(start.factor().into_owned(), rates)
+                });
                 // The strict lower triangle is learned directly, the diagonal by its logarithm.
                 let mask = |keep: fn(usize, usize) -> bool| {
                     let ones = (0..d * d).map(|i| f64::from(keep(i / d, i % d))).collect::<Vec<_>>();

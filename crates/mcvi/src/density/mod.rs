@@ -22,7 +22,6 @@ use crate::units::Units;
 use mcvi_expr::Expr;
 use serde_json::Value;
 use std::fmt::Debug;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A density over rows of numbers, conditional on the state of the chain.
@@ -100,7 +99,7 @@ pub struct Given<'g> {
     /// Further features, [rows, k].
     pub more: Option<Expr<'g>>,
     /// Typical centre and scale of the value, per coordinate: for initial values and step sizes.
-    pub units: Rc<Units>,
+    pub units: Arc<Units>,
     /// Rows that count (1) and rows that do not (0), if a branch applies to some rows only.
     pub weight: Option<Expr<'g>>,
 }

@@ -92,13 +92,11 @@ impl Checkpoint {
     /// Write it to a file atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut record = Record::default();
-        if let Some(Origin { initialisation: Initialisation { center, covariance, seed, .. }, log_density }) =
-            &self.origin
-        {
-            let d = center.len();
-            record.set_array("center", Array::new(d, center.clone())?);
-            record.set_array("covariance", Array::new([d, d], covariance.clone())?);
-            record.set_text("seed", seed);
+        if let Some(Origin { initialisation, log_density }) = &self.origin {
+            let d = initialisation.center.len();
+            record.set_array("center", Array::new(d, initialisation.center.clone())?);
+            record.set_array("covariance", Array::new([d, d], initialisation.covariance().into_owned())?);
+            record.set_text("seed", initialisation.seed);
             record.set_array("log_density", Array::scalar(*log_density));
         }
         record.set_text("rungs", self.rungs.len());
@@ -161,7 +159,8 @@ impl Checkpoint {
             1 => record.read("log_density")?,
             _ => record.array("log_density")?.to_f64()[0],
         };
-        let initialisation = Initialisation { center, covariance, warning: None, seed: record.read("seed")? };
+        let mut initialisation = Initialisation::with_covariance(&center, &covariance).map_err(|e| e.to_string())?;
+        initialisation.seed = record.read("seed")?;
         Ok(Checkpoint { origin: Some(Origin { initialisation, log_density }), rungs })
     }
 }

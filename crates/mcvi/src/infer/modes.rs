@@ -159,8 +159,8 @@ fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisatio
         return Ok(());
     }
     let d = initialisation.center.len();
-    let covariance = DMatrix::from_row_slice(d, d, &initialisation.covariance);
-    let log_det = covariance.clone().cholesky().map_or(0.0, |c| 2.0 * c.l().diagonal().map(f64::ln).sum());
+    let factor = initialisation.positions().factor().into_owned();
+    let log_det: f64 = (0..d).map(|i| 2.0 * factor[i * d + i].ln()).sum();
     let laplace = log_density + 0.5 * log_det + 0.5 * d as f64 * std::f64::consts::TAU.ln();
     match modes
         .iter_mut()
@@ -175,7 +175,8 @@ fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisatio
 /// Whether another centre is close to this one.
 fn close(this: &Initialisation, other: &Initialisation) -> bool {
     let d = this.center.len();
-    let covariance = DMatrix::from_row_slice(d, d, &this.covariance);
+    let units = this.positions();
+    let factor = DMatrix::from_row_slice(d, d, &units.factor());
     let apart = DVector::from_fn(d, |i, _| other.center[i] - this.center[i]);
-    covariance.cholesky().is_some_and(|c| apart.dot(&c.solve(&apart)).sqrt() < APART)
+    factor.solve_lower_triangular(&apart).is_some_and(|e| e.norm() < APART)
 }

@@ -20,6 +20,7 @@ use packing::place;
 use std::cell::{OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How discrete choices (accept or reject, which iterate) enter the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +48,9 @@ struct Build<'g> {
     rows: usize,
     dtype: DType,
     choices: Choices,
-    positions: Rc<Units>,
-    momenta: Rc<Units>,
-    standard: OnceCell<Rc<Units>>,
+    positions: Arc<Units>,
+    momenta: Arc<Units>,
+    standard: OnceCell<Arc<Units>>,
     seed: u64,
     params: RefCell<Params>,
     packed: Option<Expr<'g>>,
@@ -87,8 +88,8 @@ impl<'g> Scope<'g> {
             rows,
             dtype,
             choices,
-            positions: Rc::new(start.positions()),
-            momenta: Rc::new(start.momenta()),
+            positions: Arc::new(start.positions()),
+            momenta: Arc::new(start.momenta()),
             standard: OnceCell::new(),
             seed: start.seed,
             params: RefCell::new(params.clone()),
@@ -128,17 +129,17 @@ impl<'g> Scope<'g> {
     }
 
     /// The location and scale of positions: those of the target, or standard ones where they are whitened.
-    pub fn positions(&self) -> Rc<Units> {
+    pub fn positions(&self) -> Arc<Units> {
         if self.whitened { self.standard() } else { self.build.positions.clone() }
     }
 
     /// The typical scale of momenta, or of gradients of the target.
-    pub fn momenta(&self) -> Rc<Units> {
+    pub fn momenta(&self) -> Arc<Units> {
         if self.whitened { self.standard() } else { self.build.momenta.clone() }
     }
 
-    fn standard(&self) -> Rc<Units> {
-        self.build.standard.get_or_init(|| Rc::new(Units::standard(self.build.positions.dim()))).clone()
+    fn standard(&self) -> Arc<Units> {
+        self.build.standard.get_or_init(|| Arc::new(Units::standard(self.build.positions.dim()))).clone()
     }
 
     /// The same scope in whitened coordinates.

@@ -101,8 +101,8 @@ impl Hamiltonian {
                 InverseMass::Diagonal((-log_mass).exp())
             }
             Mass::Full => {
-                let rates = positions.scale.iter().flat_map(|s| vec![*s; d]).collect();
-                let initial = || Initial::scaled(positions.factor.clone(), rates);
+                let rates = || positions.scale.iter().flat_map(|s| vec![*s; d]).collect();
+                let initial = || Initial::scaled(positions.factor().into_owned(), rates());
                 let factor = scope.param("inverse_mass_factor", [d, d], initial);
                 InverseMass::Full(factor.tril())
             }

@@ -241,8 +241,8 @@ impl<'g> Root<'g> {
                 Root::Diagonal(scope.param("log_scale", d, start).exp())
             }
             Mass::Full => {
-                let rates = positions.scale.iter().flat_map(|s| vec![*s; d]).collect();
-                let start = || Initial::scaled(positions.factor.clone(), rates);
+                let rates = || positions.scale.iter().flat_map(|s| vec![*s; d]).collect();
+                let start = || Initial::scaled(positions.factor().into_owned(), rates());
                 Root::Full(scope.param("scale_factor", [d, d], start).tril())
             }
         }

@@ -81,7 +81,8 @@ impl Architecture {
         hardware: Hardware,
     ) -> Result<Approximation> {
         self.check()?;
-        let initialisation = Initialisation { seed, ..Initialisation::standard(self.latent) };
+        let mut initialisation = Initialisation::standard(self.latent);
+        initialisation.seed = seed;
         let target = Arc::new(self.model(observed));
         Approximation { target, chain: self.chain(), initialisation, params, hardware }.with_chain(self.chain())
     }
