@@ -17,9 +17,10 @@ use mcvi::fit::{Settings, fit_observed};
 use mcvi::infer::{Budget, ChainChoice, Request, infer_observed};
 use mcvi::model::Model;
 use mcvi::transition::{AnyTransition, Cmcd, Ldvi, Mcd, OverdampedCmcd, TimeNetwork, Uha};
-use mcvi::{Approximation, Chain, Hardware, Sharing, Target, derive_seed};
+use mcvi::{Approximation, Chain, Hardware, Initialisation, Params, Sharing, derive_seed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Options of `mcvi benchmark evidence`.
@@ -90,13 +91,13 @@ impl Kernel {
     }
 
     /// The chain after a Gaussian. None where the Gaussian is all.
-    fn chain(self, dim: usize, full: bool, steps: usize) -> Option<Chain> {
+    fn chain(self, dim: usize, steps: usize) -> Option<Chain> {
         let start = || Chain::new(Gaussian::diagonal()).whitened();
         let annealed = |step: AnyTransition| Some(start().steps(steps, Sharing::Nothing, step).annealed_learned());
         let (uha, drift) = (Uha::new(1), TimeNetwork::default());
         match self {
             Kernel::Gaussian | Kernel::Annealing => None,
-            Kernel::Hamiltonian => Some(mcvi::infer::hamiltonian_chain(dim, full, steps, 1, 0)),
+            Kernel::Hamiltonian => Some(mcvi::infer::hamiltonian_chain(dim, dim <= FULL, steps, 1, 0)),
             Kernel::Dais => Some(start().dais(steps)),
             Kernel::Uha => annealed(uha.into()),
             Kernel::RiemannianUha => annealed(uha.spread(TimeNetwork::new(Inputs::POSITION, &SPREAD)).into()),
@@ -115,11 +116,12 @@ const SPREAD: [usize; 2] = [32, 32];
 const STEPS: usize = 8;
 const MOST_STEPS: usize = 4096;
 
-/// Draws whose moments a chain starts from.
-const START: usize = 20_000;
-
-/// Dimensions up to which the Gaussian has a full covariance.
+/// Dimensions up to which a Gaussian with a full covariance is fitted. Beyond, a chain starts from the curvature at the mode, refined.
 const FULL: usize = 100;
+/// Draws of the Gaussian whose moments a chain starts from.
+const MOMENTS: usize = 20_000;
+/// Antithetic pairs by which the curvature is refined.
+const PAIRS: usize = 8;
 
 /// Fit every chain and print the table.
 pub fn run(options: &Options) -> Result<()> {
@@ -238,52 +240,66 @@ fn compare(
     if chains.is_empty() {
         return Ok(());
     }
-    let (start, seconds) = gaussian(model, options, hardware, interrupts)?;
+    let start = Start::new(model, options, hardware, interrupts)?;
     for chosen in chains {
         if !interrupts.any() {
-            rows.extend(chain(target, &start, *chosen, seconds, options, interrupts)?);
+            rows.extend(chain(target, &start, *chosen, options, interrupts)?);
         }
     }
     Ok(())
 }
 
-/// The Gaussian that every chain of a target starts from, and the seconds it took.
-fn gaussian(
-    model: Model,
-    options: &Options,
-    hardware: Hardware,
-    interrupts: &Interrupts,
-) -> Result<(Approximation, f64)> {
-    let started = Instant::now();
-    let full = model.dim() <= FULL;
-    let mut request = Request {
-        chain: ChainChoice::None,
-        full_covariance: Some(full),
-        budget: Budget { iterations: None, seconds: Some(options.seconds) },
-        hardware,
-        ..Request::default()
-    };
-    request.settings.seed = options.seed;
-    let posterior = infer_observed(model, &request, |_, _| interrupts.flow())?;
-    Ok((posterior.approximation, started.elapsed().as_secs_f64()))
+/// Where every chain of a target starts.
+struct Start {
+    /// The Gaussian alone. In many dimensions it is yet to be fitted.
+    gaussian: Approximation,
+    /// Its mean and covariance: the whitened coordinates of chains.
+    initialisation: Initialisation,
+    seconds: f64,
+}
+
+impl Start {
+    fn new(model: Model, options: &Options, hardware: Hardware, interrupts: &Interrupts) -> Result<Self> {
+        let started = Instant::now();
+        let (gaussian, initialisation) = if mcvi::Target::dim(&model) <= FULL {
+            let mut request = Request {
+                chain: ChainChoice::None,
+                full_covariance: Some(true),
+                budget: Budget { iterations: None, seconds: Some(options.seconds) },
+                hardware,
+                ..Request::default()
+            };
+            request.settings.seed = options.seed;
+            let gaussian = infer_observed(model, &request, |_, _| interrupts.flow())?.approximation;
+            let seed = derive_seed(options.seed, "moments");
+            let moments = Initialisation::moments(&gaussian.draw(MOMENTS, seed)?.z);
+            (gaussian, moments)
+        } else {
+            let none = Params::default();
+            let laplace = Initialisation::laplace(&model, &none, None)?;
+            let refined = laplace.refined(&model, &none, PAIRS, options.seed)?;
+            let chain = Chain::new(Gaussian::diagonal()).whitened();
+            (Approximation::initialised(Arc::new(model), chain, refined.clone(), hardware)?, refined)
+        };
+        Ok(Start { gaussian, initialisation, seconds: started.elapsed().as_secs_f64() })
+    }
 }
 
 /// Train a chain and judge it. None if it was interrupted before it was trained.
 fn chain(
     target: &'static EvidenceTarget,
-    start: &Approximation,
+    start: &Start,
     (kernel, steps): (Kernel, usize),
-    before: f64,
     options: &Options,
     interrupts: &Interrupts,
 ) -> Result<Option<Row>> {
-    let started = Instant::now();
-    let dim = start.target().dim();
-    let mut approximation = match kernel.chain(dim, dim <= FULL, steps) {
-        None => start.clone(),
-        Some(chain) => start.restarted(chain, START, options.seed)?,
+    let (started, before) = (Instant::now(), start.seconds);
+    let dim = start.gaussian.target().dim();
+    let mut approximation = match kernel.chain(dim, steps) {
+        None => start.gaussian.clone(),
+        Some(chain) => start.gaussian.restarted(chain, start.initialisation.clone())?,
     };
-    if !approximation.chain().is_empty() {
+    if !approximation.chain().is_empty() || dim > FULL {
         let left = (options.seconds - before).max(1.0);
         let settings = Settings { seconds: Some(left), seed: options.seed, ..Settings::default() };
         fit_observed(&mut approximation, &settings, |_| interrupts.flow())?;

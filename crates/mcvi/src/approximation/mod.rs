@@ -20,7 +20,6 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
-use crate::seed::derive_seed;
 use crate::target::Target;
 use crate::transition::Transition;
 use mcvi_expr::{Program, ProgramBuilder};
@@ -111,14 +110,13 @@ impl Approximation {
         Approximation { chain, params: Params::default(), ..self.clone() }.started()
     }
 
-    /// Another chain for the same target, initialised from the moments of draws of this one.
-    pub fn restarted(&self, chain: Chain, draws: usize, seed: u64) -> Result<Self> {
-        let moments = Initialisation::moments(&self.draw(draws, derive_seed(seed, "moments"))?.z);
-        if !moments.covariance().iter().chain(&moments.center).all(|x| x.is_finite()) {
-            let why = "some of its draws are not finite, so that no chain can start from their moments".to_owned();
+    /// Another chain for the same target and hardware, with another initialisation.
+    pub fn restarted(&self, chain: Chain, initialisation: Initialisation) -> Result<Self> {
+        if !initialisation.covariance().iter().chain(&initialisation.center).all(|x| x.is_finite()) {
+            let why = "it is not finite: some of the draws it was made from have diverged".to_owned();
             return Err(Error::Setting { what: "initialisation", why });
         }
-        Approximation::initialised(self.target.clone(), chain, moments, self.hardware)
+        Approximation::initialised(self.target.clone(), chain, initialisation, self.hardware)
     }
 
     /// What its programs are built from.
