@@ -30,11 +30,6 @@ impl Loc {
         if let Loc::Memory(_, step) = self { step } else { 0 }
     }
 
-    /// Whether it lies elsewhere in each row of a loop.
-    pub fn moves(self) -> bool {
-        self.step() != 0
-    }
-
     /// So many bytes further.
     pub fn after(self, bytes: usize) -> Loc {
         match self {

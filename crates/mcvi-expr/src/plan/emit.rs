@@ -21,6 +21,8 @@ pub(super) struct Emitter {
     expanded: HashMap<NodeId, BufId>,
     /// Fused nodes that must be stored, since something outside their kernel reads them.
     stored: HashSet<NodeId>,
+    /// Carries of loops whose values stand in a row, and the node that stands for all of them.
+    pub rows: HashMap<(NodeId, NodeId), NodeId>,
     /// The number of this body (0 for the program), and how many there are.
     pub scope: usize,
     pub scopes: usize,
@@ -66,6 +68,7 @@ impl Emitter {
             kernels: vec![],
             expanded: HashMap::new(),
             stored: HashSet::new(),
+            rows: HashMap::new(),
             scope,
             scopes: scope + 1,
         }
@@ -73,6 +76,7 @@ impl Emitter {
 
     /// The kernels of all tasks, and those that complete the updates.
     pub fn work(&mut self, outputs: &[NodeId], updates: &[(NodeId, NodeId)]) {
+        self.line_up();
         self.find_stored(outputs, updates);
         let commits = self.update_in_place(outputs, updates);
         let tasks = std::mem::take(&mut self.s.tasks);

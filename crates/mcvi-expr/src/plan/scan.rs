@@ -6,11 +6,46 @@ use super::emit::Emitter;
 use super::live::LiveLoop;
 use super::view::collapsed;
 use super::{BufId, Kernel, Loop, Place, Strided, Window, sink};
-use crate::graph::{Node, NodeId, Op, Part};
+use crate::graph::{Node, NodeId, Op, Part, Scan};
 use crate::shape::Shape;
 use std::collections::{HashMap, HashSet};
 
+/// Where, in the row of all values of a carry, those are that iterations begin and end with, and the last one.
+fn ends(scan: &Scan, size: usize) -> [usize; 3] {
+    if scan.reverse { [size, 0, 0] } else { [0, size, scan.length * size] }
+}
+
 impl Emitter {
+    /// Have all values of a carry stand in a row, each where the next iteration reads it, if they are asked for.
+    pub(super) fn line_up(&mut self) {
+        let mut loops: Vec<NodeId> = self.s.loops.keys().copied().collect();
+        loops.sort_unstable();
+        for id in loops {
+            let LiveLoop { scan, operands, parts, .. } = &self.s.loops[&id];
+            let (scan, mut parts) = (scan.clone(), parts.clone());
+            let needed: HashSet<NodeId> = operands.iter().map(|o| o.1).collect();
+            let bound: HashSet<NodeId> = scan.bound().collect();
+            for &(carry, new) in scan.carries.iter().filter(|c| needed.contains(&c.0)) {
+                let Node { shape, dtype, .. } = self.s.graph[carry.index()].clone();
+                let [first, second, end] = ends(&scan, shape.size());
+                let followers = if bound.contains(&new) { None } else { Some((Part::Stack(new), second)) };
+                let wanted = [Some((Part::Stack(carry), first)), followers];
+                if !wanted.iter().flatten().any(|(part, _)| parts.iter().any(|p| p.0 == *part)) {
+                    continue;
+                }
+                let shape = Shape::from([&[scan.length + 1], shape.dims()].concat());
+                let all = self.s.push(Node { op: Op::Part(Part::Stack(carry)), args: vec![], shape, dtype });
+                for (part, at) in wanted.into_iter().flatten().chain([(Part::Last(carry), end)]) {
+                    // Another carry with the same values has its own.
+                    if let Some(found) = parts.iter().position(|p| p.0 == part) {
+                        self.s.alias.insert(parts.swap_remove(found).1, (all, at));
+                    }
+                }
+                self.rows.insert((id, carry), all);
+            }
+        }
+    }
+
     pub(super) fn scan(&mut self, id: NodeId, level: usize) {
         let Some(LiveLoop { scan, operands, parts, mut body }) = self.s.loops.remove(&id) else {
             unreachable!("the schedule knows all its loops")
@@ -20,13 +55,13 @@ impl Emitter {
         let next: HashMap<NodeId, NodeId> = scan.carries.iter().copied().collect();
         let mut stacks: HashMap<NodeId, NodeId> = HashMap::new();
         let mut last: HashMap<NodeId, NodeId> = HashMap::new();
-        for (part, to) in parts {
+        // (Those that are part of a row are written as that is.)
+        for (part, to) in parts.into_iter().filter(|p| !self.s.alias.contains_key(&p.1)) {
             match part {
                 Part::Stack(of) => stacks.insert(of, to),
                 Part::Last(of) => last.insert(of, to),
             };
         }
-        let bound: HashSet<NodeId> = scan.bound().collect();
         // Nodes bound outside the body, those that replace a carry in its place, and those that have a row of their own.
         let (mut windows, mut held, mut rows) = (vec![], vec![], vec![]);
         let (mut before, mut leaves) = (vec![], HashMap::new());
@@ -36,17 +71,9 @@ impl Emitter {
             let mut leaf = Leaf { strides: node.shape.strides(), moving: false, literal: false };
             let window = if i < scan.carries.len() {
                 let new = next[&within];
-                let values = stacks.remove(&within);
-                let followers = if bound.contains(&new) { None } else { stacks.remove(&new) };
                 let (mut place, mut window) = (None, None);
-                if values.is_some() || followers.is_some() {
-                    // All values of a carry stand in a row, each where the next iteration reads it.
-                    let shape = Shape::from([&[scan.length + 1], node.shape.dims()].concat());
-                    let all = self.s.push(Node { op: Op::Part(Part::Stack(within)), args: vec![], shape, dtype });
-                    let (first, second, end) = if scan.reverse { (size, 0, 0) } else { (0, size, scan.length * size) };
-                    self.s.alias.extend(values.map(|to| (to, (all, first))));
-                    self.s.alias.extend(followers.map(|to| (to, (all, second))));
-                    self.s.alias.extend(last.remove(&within).map(|to| (to, (all, end))));
+                if let Some(&all) = self.rows.get(&(id, within)) {
+                    let [first, second, end] = ends(&scan, size);
                     let Place { buf, .. } = self.place_of(all, level);
                     let step = size as isize;
                     rows.push((new, Window { of: buf, first: second, step }));

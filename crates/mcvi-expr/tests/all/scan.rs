@@ -477,3 +477,85 @@ fn memory_of_segments_grows_with_the_root_of_the_length() {
         assert!((5.0..12.0).contains(&ratio), "{ratio} times the memory for 100 times the length");
     }
 }
+
+#[test]
+fn equal_loops_are_one_node() {
+    let graph = Graph::new();
+    let (x, scale) = (graph.input("x", DType::F64, [4, 3]), graph.input("scale", DType::F64, ()));
+    let looped = |factor: f64| {
+        let (_, ys) = graph.scan(4, &[x.slice(0, 0..1).reshape([3])], &[x], |c, x| {
+            let next = (c[0] * scale * factor + x[0].exp()).sin();
+            (vec![next], vec![next * 2.0])
+        });
+        ys[0]
+    };
+    assert!(looped(1.5).is_same(looped(1.5)));
+    assert!(!looped(1.5).is_same(looped(2.5)));
+    // Their derivatives are too.
+    let slopes = [1.5, 1.5].map(|factor| grad(looped(factor).sum_all(), &[scale]).unwrap()[0]);
+    assert!(slopes[0].is_same(slopes[1]));
+}
+
+/// A body of random operations, of loops within it too, on rows of three.
+fn random_body<'g>(
+    seed: usize,
+    nested: bool,
+    c: &[Expr<'g>],
+    x: &[Expr<'g>],
+    o: &[Expr<'g>],
+) -> (Vec<Expr<'g>>, Vec<Expr<'g>>) {
+    let graph = c[0].graph();
+    let mut pool: Vec<Expr<'g>> = c.iter().chain(x).chain(o).copied().collect();
+    let numbers = irregular(60, seed);
+    let mut next = numbers.iter().map(|n| (n.abs() * 1e6) as usize);
+    let mut pick = |n: usize| next.next().unwrap_or(0) % n;
+    for _ in 0..9 {
+        let (a, b) = (pool[pick(pool.len())], pool[pick(pool.len())]);
+        let made = match pick(9) {
+            0 => a * b,
+            1 => a + b * 0.7,
+            2 => (a - b).tanh(),
+            3 => (a * 0.5).sin(),
+            4 => a.gt(b).select(a, b * 0.3),
+            5 => a.sum(&[1]).reshape([2, 1]) * b,
+            6 => graph.concat(&[b.slice(1, 1..3), a.slice(1, 0..1)], 1),
+            7 if nested => {
+                graph.scan(3, &[a * 0.5], &[], |d, _| (vec![(d[0] + b * 0.1).sin()], vec![d[0] * a])).1[0].sum(&[0])
+            }
+            _ => a.t().matmul(b).sum(&[0]).broadcast_to([2, 3]).tanh(),
+        };
+        pool.push(made);
+    }
+    let n = pool.len();
+    let carries = (0..c.len()).map(|_| pool[n - 1 - pick(6)].tanh()).collect();
+    (carries, vec![pool[pick(n)], pool[n - 1]])
+}
+
+#[test]
+fn random_loops_are_the_same_as_their_bodies_written_out() {
+    let values = irregulars(&[&[2, 3], &[2, 3], &[4, 2, 3], &[2, 3]]);
+    for seed in 0..60 {
+        let outputs = |form: usize| {
+            evaluate(&values, |v| {
+                let (graph, o) = (v[0].graph(), &v[3..]);
+                let (carry, xs, nested) = (&v[..2], &v[2..3], seed % 3 == 0);
+                let results = all(match form {
+                    0 => unrolled(4, carry, xs, |c, x| random_body(seed, nested, c, x, o)),
+                    1 => graph.scan(4, carry, xs, |c, x| random_body(seed, nested, c, x, o)),
+                    _ => graph.scan_checkpointed(4, carry, xs, |c, x| random_body(seed, nested, c, x, o)),
+                });
+                let first = grad(summed(&results), v).unwrap();
+                let second = grad(summed(&first), v).unwrap();
+                results.into_iter().chain(first).chain(second).collect()
+            })
+        };
+        let want = outputs(0);
+        for form in [1, 2] {
+            for (i, (got, want)) in outputs(form).iter().zip(&want).enumerate() {
+                let size = want.to_f64().iter().fold(1.0f64, |a, x| a.max(x.abs()));
+                let off = got.to_f64().iter().zip(want.to_f64()).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
+                assert!(off <= 1e-9 * size, "seed {seed}, form {form}, result {i}: off by {off:e} of {size:e}");
+            }
+        }
+    }
+}

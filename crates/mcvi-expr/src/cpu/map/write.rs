@@ -9,9 +9,6 @@ use crate::cpu::tape::{Draft, Loc, Run};
 /// Elements up to which an operation for each is cheaper than one on a block.
 const FEW: usize = 2;
 
-/// Blocks up to which operations on each, of a list, are cheaper than a call for all.
-const WIDE: usize = 2;
-
 /// Blocks up to which a scalar is written to each by an operation of a list.
 const BLOCKS: usize = 4;
 
@@ -33,7 +30,7 @@ impl<T: Float> MapJob<T> {
         let size = padded * size_of::<T>();
         draft.registers(self.slots * size);
         let mut slots: Vec<Loc> = (0..self.slots).map(|i| Loc::Register(i * size)).collect();
-        let lists = draft.near && padded <= WIDE * T::LANES;
+        let lists = draft.near && padded == T::LANES;
         for &(slot, value) in &self.constants {
             slots[slot] = draft.constant(&value.bytes(), padded);
         }
@@ -62,13 +59,9 @@ impl<T: Float> MapJob<T> {
         for i in &self.code {
             let args = i.args.map(|slot| slots[slot]);
             match i.muladd {
-                Some(terms)
-                    if lists && (padded == T::LANES || args.iter().all(|a| !a.moves()) && !slots[i.to].moves()) =>
-                {
-                    for block in (0..padded).step_by(T::LANES).map(|i| i * size_of::<T>()) {
-                        let args = terms.map(|t| t.place::<T>(draft, |k| args[k].after(block)));
-                        draft.short(self.lists.blocks, slots[i.to].after(block), args);
-                    }
+                Some(terms) if lists => {
+                    let args = terms.map(|t| t.place::<T>(draft, |k| args[k]));
+                    draft.short(self.lists.blocks, slots[i.to], args);
                 }
                 _ => draft.call(erase(i.run), slots[i.to], args, padded),
             }
