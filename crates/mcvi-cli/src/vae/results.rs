@@ -2,7 +2,7 @@
 
 use crate::number::{fixed, with_error};
 use mcvi::diagnostics::Mean;
-use mcvi::vae::{Architecture, Inference, Momentum};
+use mcvi::vae::{Architecture, Inference, Kernel, Momentum};
 use serde::{Deserialize, Serialize};
 
 /// An estimate with its standard error; non-finite numbers are `null`.
@@ -77,11 +77,18 @@ impl Summary {
     pub const FILE: &'static str = "summary.json";
 }
 
-/// How a model's chain goes beyond the paper's, whose r(v|x, z) is a network of the image and the position. Empty if it
-/// does not; a model without leapfrogs has no momenta.
+/// How a model's chain differs from the paper's, which is a Hamiltonian step whose r(v|x, z) is a network of the image and the
+/// position. Empty if it does not; a model without leapfrogs has no momenta.
 pub fn beyond(architecture: &Architecture) -> Vec<&'static str> {
     let mut more = vec![];
     if architecture.leapfrogs > 0 {
+        match architecture.kernel {
+            Kernel::Hamiltonian => {}
+            Kernel::Uha => return vec!["UHA: annealed steps of one leapfrog that keep their momentum"],
+            Kernel::RiemannianUha => return vec!["Riemannian UHA: UHA with momenta spread by a network"],
+            Kernel::Ldvi => return vec!["LDVI: UHA with a learned drift in its inverse"],
+            Kernel::Cmcd => return vec!["CMCD: UHA with a learned drift in both directions"],
+        }
         match (architecture.momentum, architecture.inference) {
             (Momentum::Constant, _) | (Momentum::Network, Inference::Network) => {}
             (Momentum::Network, Inference::None) => {

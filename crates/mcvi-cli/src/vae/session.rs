@@ -266,7 +266,9 @@ fn initial_model(resolved: &ResolvedConfig) -> Result<Deep> {
     }
     let model = from.model()?;
     let taken = deep.take_over(&model).map_err(|e| {
-        Mistake(format!("cannot start from the weights of {shown}: {e}; use its --decoder, --hidden and so on"))
+        Mistake(format!(
+            "cannot start from the weights of {shown}: {e}; use its --decoder, --hidden, --leapfrogs and so on"
+        ))
     })?;
     if taken == 0 {
         return Err(Mistake(format!("this model has no weights in common with {shown}")).into());

@@ -4,7 +4,7 @@ use crate::mistake::Mistake;
 use anyhow::{Context, Result};
 use clap::Args;
 use mcvi::data::Binarization;
-use mcvi::vae::{Architecture, Decay, Inference, Kind, Momentum, TrainSettings};
+use mcvi::vae::{Architecture, Decay, Inference, Kernel, Kind, Momentum, TrainSettings};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,13 +37,19 @@ pub struct Config {
     /// network]
     #[arg(long, value_name = "KIND", value_parser = named::<Inference>)]
     pub inference: Option<Inference>,
-    /// Leapfrogs of each Hamiltonian step; 0 is an ordinary variational auto-encoder. [default: 4]
+    /// Kernel of the chain: hamiltonian (the paper's), or steps of one leapfrog on bridges that keep their momentum: uha,
+    /// riemannian-uha (momenta spread by a network), ldvi (a learned drift in the inverse), cmcd (one in both directions).
+    /// Start the last three from a uha run, with --from. [default: hamiltonian]
+    #[arg(long, value_name = "KIND", value_parser = named::<Kernel>)]
+    pub kernel: Option<Kernel>,
+    /// Leapfrogs: of each Hamiltonian step, or in all with other kernels; 0 is an ordinary variational auto-encoder.
+    /// [default: 4]
     #[arg(long, value_name = "K")]
     pub leapfrogs: Option<usize>,
     /// Hamiltonian steps. [default: 1]
     #[arg(long, value_name = "T")]
     pub steps: Option<usize>,
-    /// What the distribution of the initial momentum depends on: constant, network (image and position), or gradient
+    /// What the distribution of a Hamiltonian step's initial momentum depends on: constant, network (image and position), or gradient
     /// (these and ∇log p). [default: constant]
     #[arg(long, value_name = "KIND", value_parser = named::<Momentum>)]
     pub momentum: Option<Momentum>,
@@ -188,6 +194,7 @@ impl Config {
                 hidden: self.hidden.unwrap_or(a.hidden),
                 latent: self.latent.unwrap_or(a.latent),
                 inference: self.inference.unwrap_or(a.inference),
+                kernel: self.kernel.unwrap_or(a.kernel),
                 steps: self.steps.unwrap_or(a.steps),
                 leapfrogs: self.leapfrogs.unwrap_or(a.leapfrogs),
                 momentum: self.momentum.unwrap_or(a.momentum),
@@ -228,6 +235,7 @@ impl ResolvedConfig {
             hidden: Some(a.hidden),
             latent: Some(a.latent),
             inference: Some(a.inference),
+            kernel: Some(a.kernel),
             leapfrogs: Some(a.leapfrogs),
             steps: Some(a.steps),
             momentum: Some(a.momentum),

@@ -1,6 +1,7 @@
 //! The command `mcvi vae` as a user runs it. Here: images to learn from, and how the command is called.
 
 mod evaluation;
+mod kernels;
 mod safety;
 mod sweep;
 mod training;

@@ -24,6 +24,7 @@ pub use over_relaxation::OverRelaxation;
 pub use overdamped_cmcd::OverdampedCmcd;
 use time_network::Direction;
 pub use time_network::TimeNetwork;
+pub(crate) use time_network::WAVES;
 pub use uha::Uha;
 pub use underdamped::Underdamped;
 // Proposals for Metropolis–Hastings steps.

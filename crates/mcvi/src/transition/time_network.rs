@@ -29,7 +29,7 @@ impl Default for TimeNetwork {
 }
 
 /// Cosines of the time that a network sees.
-const WAVES: usize = 4;
+pub(crate) const WAVES: usize = 4;
 
 /// Which way a step goes.
 #[derive(Clone, Copy, PartialEq)]

@@ -9,7 +9,7 @@ use super::{
     counted,
 };
 use crate::error::Result;
-use crate::limits::{self, within};
+use crate::limits::{self, positive, within};
 use crate::params::Params;
 use crate::scope::{Initial, Scope};
 use crate::target::{Landscape, Point};
@@ -30,6 +30,9 @@ pub struct Uha {
     /// Leapfrogs of a step.
     #[serde(default = "one")]
     pub leapfrogs: usize,
+    /// The initial step size, by default 0.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_step_size: Option<f64>,
     /// The mass matrix.
     #[serde(default)]
     pub mass: Mass,
@@ -55,7 +58,12 @@ impl Uha {
 
     /// With this many leapfrogs a step and a diagonal mass.
     pub fn new(leapfrogs: usize) -> Self {
-        Uha { leapfrogs, mass: Mass::Diagonal, spread: None }
+        Uha { leapfrogs, initial_step_size: None, mass: Mass::Diagonal, spread: None }
+    }
+
+    /// With another initial step size.
+    pub fn initial_step_size(self, size: f64) -> Self {
+        Uha { initial_step_size: Some(size), ..self }
     }
 
     /// With another mass matrix.
@@ -87,7 +95,8 @@ impl Uha {
         shift: impl Fn(Direction, Point<'g>, Expr<'g>) -> Result<Option<Expr<'g>>>,
     ) -> Result<Moved<'g>> {
         let scope = &at.forward;
-        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![0.5_f64.ln()])).exp();
+        let step = self.initial_step_size.unwrap_or(0.5);
+        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
         // The share γ of the momentum that is kept.
         let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
         let sd = (1.0 - keep.square()).sqrt();
@@ -208,6 +217,7 @@ impl Transition for Uha {
 
     fn size(&self) -> Result<usize> {
         within("leapfrogs", self.leapfrogs, 0..=limits::LEAPFROGS)?;
+        self.initial_step_size.map_or(Ok(()), |size| positive("step size", size))?;
         self.spread.as_ref().map_or(Ok(0), TimeNetwork::size)
     }
 

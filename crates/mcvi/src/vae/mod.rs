@@ -14,7 +14,7 @@ mod settings;
 mod train;
 
 pub use anneal::{AnnealSettings, AnnealedEvidence, annealed_evidence};
-pub use architecture::{Architecture, Inference, Kind, Momentum};
+pub use architecture::{Architecture, Inference, Kernel, Kind, Momentum};
 pub use checkpoint::{Deep, TrainingCheckpoint};
 pub use evaluate::{Evaluator, Evidence};
 pub use leapfrogs::{LeapfrogCurve, Stopped, leapfrog_curve};

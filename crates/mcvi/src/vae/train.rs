@@ -58,7 +58,7 @@ pub struct EpochReport {
     pub kl_weight: f64,
     /// Latent variables in use.
     pub active: usize,
-    /// The step size of each Hamiltonian step.
+    /// The step size of each step.
     #[serde(with = "exact_list")]
     pub step_sizes: Vec<f64>,
     /// Draws whose bound was not finite.
@@ -415,8 +415,8 @@ impl Trainer {
         }
         if let Some(i) = last.step_sizes.iter().position(|s| *s < VANISHED) {
             warnings.push(format!(
-                "the step size of Hamiltonian step {} has shrunk to {:.1e}, so the chain hardly moves; a higher \
-                 learning rate for the chain, or an inverse model that also sees the gradient, may help",
+                "the step size of step {} has shrunk to {:.1e}, so the chain hardly moves; a higher learning rate for the \
+                 chain, or, if the step is Hamiltonian, an inverse model that also sees the gradient, may help",
                 i + 1,
                 last.step_sizes[i]
             ));

@@ -1,6 +1,7 @@
 //! Deep models: training improves the bound, goes on bit for bit, and its estimates of log p(x) are right.
 
 mod evidence;
+mod kernels;
 mod training;
 
 use mcvi::vae::{Architecture, TrainSettings};

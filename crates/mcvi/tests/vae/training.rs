@@ -7,19 +7,19 @@ use mcvi_expr::Array;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-fn trainer(architecture: &Architecture, settings: &TrainSettings, threads: usize) -> Trainer {
+pub fn trainer(architecture: &Architecture, settings: &TrainSettings, threads: usize) -> Trainer {
     let (train, valid) = (quarters(400, 1), quarters(200, 2));
     Trainer::new(architecture, settings, (&train, &valid, "quarters"), Hardware::with_threads(threads)).unwrap()
 }
 
-fn epochs(trainer: &mut Trainer, count: usize) {
+pub fn epochs(trainer: &mut Trainer, count: usize) {
     for _ in 0..count {
         trainer.epoch(|_| ControlFlow::Continue(())).unwrap().unwrap();
     }
 }
 
 /// Independent pixels with the frequencies of the training images: what a model without latent variables reaches.
-fn independent_pixels(train: &Array, valid: &Array) -> f64 {
+pub fn independent_pixels(train: &Array, valid: &Array) -> f64 {
     let (n, d) = (train.shape().dims()[0], train.shape().dims()[1]);
     let (train, valid) = (train.to_f64(), valid.to_f64());
     let p: Vec<f64> = (0..d).map(|j| (0..n).map(|i| train[i * d + j]).sum::<f64>() / n as f64).collect();
@@ -57,7 +57,7 @@ fn convolutions_train_too() {
 }
 
 /// All bytes a run leaves.
-fn bytes(trainer: &mut Trainer) -> Vec<u8> {
+pub fn bytes(trainer: &mut Trainer) -> Vec<u8> {
     trainer.checkpoint().unwrap().to_bytes().unwrap()
 }
 

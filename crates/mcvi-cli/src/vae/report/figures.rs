@@ -43,7 +43,7 @@ pub fn curves(epochs: &[EpochReport], best: Option<&EpochReport>, latent: usize)
         figure = figure.panel((0..steps).fold(panel, |panel, t| {
             let sizes: Vec<(f64, f64)> =
                 epochs.iter().filter_map(|e| Some((e.epoch as f64, *e.step_sizes.get(t)?))).collect();
-            let label = if steps > 1 { format!("Hamiltonian step {}", t + 1) } else { String::new() };
+            let label = if steps > 1 { format!("step {}", t + 1) } else { String::new() };
             panel.line(label, &sizes)
         }));
     }

@@ -164,8 +164,9 @@ fn leapfrogs(profile: &LeapfrogCurve, images: usize, split: Split) -> Section {
     let text = format!(
         "The trained chain, stopped after fewer leapfrogs than it was trained with, over {}; differences are taken image \
          by image. log p(x, z) shows how far the dynamics carries z towards the posterior.\n\nThe bound is a bound for any \
-         number, but r(v|x, z) has learned to explain the momentum after all leapfrogs: after fewer it is low also \
-         because r does not know those momenta, and may fall below that of q(z₀|x) alone. Also, q(z₀|x) was \
+         number, but the chain has learned to end after all leapfrogs: after fewer it is low also because r does not know \
+         those momenta, or because annealed steps have not come as far as the posterior, and may fall below that of \
+         q(z₀|x) alone. Also, q(z₀|x) was \
          trained as the start of a chain, not as an approximation by itself: a model trained without leapfrogs has a \
          better one. To see what leapfrogs are worth, train with and without them.",
         of(images, split)

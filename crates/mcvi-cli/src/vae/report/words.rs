@@ -5,7 +5,7 @@ use crate::report::Table;
 use crate::vae::results::{Evaluation, beyond, duration, learned_momentum};
 use crate::vae::settings::{Binary, ResolvedConfig};
 use mcvi::data::Split;
-use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kind, LeapfrogCurve, Momentum};
+use mcvi::vae::{Architecture, Decay, Deep, EpochReport, Inference, Kernel, Kind, LeapfrogCurve, Momentum};
 
 /// The page's title.
 pub fn title(architecture: &Architecture) -> String {
@@ -61,19 +61,21 @@ pub fn facts(
         ("Initial distribution q(z₀|x)", start),
     ];
     if a.leapfrogs > 0 {
-        let steps = format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"));
         let more = beyond(a);
         let paper = match &more[..] {
             [] if learned_momentum(a) => "as in the paper, which does not say what q(v′) is".to_owned(),
             [] => "as in the paper".to_owned(),
             more => format!("no: {}", more.join("; ")),
         };
-        facts.extend([
-            ("Chain", steps),
-            ("Initial momentum q(v′|x, z₀)", momenta(a.momentum)),
-            ("Inverse model r(v|x, z)", momenta(a.inverse)),
-            ("The paper's chain", paper),
-        ]);
+        match a.kernel {
+            Kernel::Hamiltonian => facts.extend([
+                ("Chain", format!("{} of {}", counted(a.steps, "Hamiltonian step"), counted(a.leapfrogs, "leapfrog"))),
+                ("Initial momentum q(v′|x, z₀)", momenta(a.momentum)),
+                ("Inverse model r(v|x, z)", momenta(a.inverse)),
+            ]),
+            _ => facts.push(("Chain", a.chain().to_string())),
+        }
+        facts.push(("The paper's chain", paper));
     } else {
         facts.push(("Chain", "none: an ordinary variational auto-encoder".to_owned()));
     }
