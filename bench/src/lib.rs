@@ -1,8 +1,10 @@
-//! The workloads that speed is measured on, built directly from expressions: Hamiltonian variational inference for a deep
-//! generative model, for the beta-binomial model of stomach cancer mortality, and for models with a recursion.
+//! The workloads that speed is measured on. Most are built directly from expressions: Hamiltonian variational inference for a
+//! deep generative model, for the beta-binomial model of stomach cancer mortality, and for models with a recursion. Annealed
+//! steps for a logistic regression are built by the library.
 
 pub mod hvi;
 pub mod loops;
+pub mod sonar;
 pub mod stomach;
 pub mod vae;
 

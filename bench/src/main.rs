@@ -9,16 +9,16 @@ use mcvi::paper::stomach_cancer::StomachCancer;
 use mcvi::vae::{Architecture, Deep, TrainSettings, Trainer};
 use mcvi::{Approximation, Chain};
 use mcvi_bench::loops::{Form, Model, ROWS, measure};
-use mcvi_bench::{Workload, stomach, vae};
+use mcvi_bench::{Workload, sonar, stomach, vae};
 use mcvi_expr::{Array, DType, Device, Graph, Program};
 use serde_json::json;
 use std::io::{BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Parser)]
 enum Command {
-    /// Obey `check DIR`, `time N`, `memory` and `quit`.
+    /// Obey `check DIR`, `bound DIR`, `time N`, `memory` and `quit`.
     Worker(Settings),
     /// Print where the time of a training step goes, kernel by kernel on one thread, or level by level on a GPU.
     Profile(Settings),
@@ -39,6 +39,7 @@ enum Command {
 struct Settings {
     #[arg(long)]
     workload: Kind,
+    /// Leapfrogs; of UHA steps of one leapfrog.
     #[arg(long)]
     leapfrogs: usize,
     #[arg(long, default_value_t = 100)]
@@ -50,6 +51,9 @@ struct Settings {
     /// Where to run: cpu, cuda, cuda:NUMBER or auto.
     #[arg(long, default_value = "cpu")]
     device: Device,
+    /// Folder with `sonar.csv`.
+    #[arg(long)]
+    data: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -62,21 +66,35 @@ enum Kind {
     LibraryVae,
     /// The same with convolutional networks.
     LibraryConv,
+    /// Annealed steps of UHA for logistic regression of sonar returns, as the library builds them.
+    Uha,
+    /// One Hamiltonian step of as many leapfrogs for the same posterior.
+    UhaHamiltonian,
 }
 
 impl Settings {
     fn dtype(&self) -> DType {
         match self.workload {
             Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => DType::F32,
-            Kind::Stomach | Kind::Library => DType::F64,
+            Kind::Stomach | Kind::Library | Kind::Uha | Kind::UhaHamiltonian => DType::F64,
         }
     }
 
-    fn parameters(&self) -> usize {
-        match self.workload {
+    fn parameters(&self) -> Result<usize> {
+        Ok(match self.workload {
             Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => vae::parameters(self.leapfrogs),
             Kind::Stomach | Kind::Library => stomach::PARAMETERS,
-        }
+            Kind::Uha | Kind::UhaHamiltonian => self.sonar()?.params().learned(),
+        })
+    }
+
+    /// The chain for the sonar returns, before it is trained.
+    fn sonar(&self) -> Result<Approximation> {
+        let chain = match self.workload {
+            Kind::UhaHamiltonian => sonar::hamiltonian(self.leapfrogs),
+            _ => sonar::uha(self.leapfrogs),
+        };
+        sonar::approximation(chain, self.data.as_deref(), self.threads)
     }
 
     fn build<'g>(&self, graph: &'g Graph, initial: Array, fixed: bool) -> Result<Workload<'g>> {
@@ -85,6 +103,7 @@ impl Settings {
                 vae::build(graph, self.leapfrogs, self.batch, initial, fixed)?
             }
             Kind::Stomach | Kind::Library => stomach::build(graph, self.leapfrogs, self.draws, initial, fixed)?,
+            Kind::Uha | Kind::UhaHamiltonian => bail!("it is built by the library alone"),
         })
     }
 
@@ -92,9 +111,7 @@ impl Settings {
     fn initial(&self) -> Result<Array> {
         let values = match self.workload {
             Kind::Stomach | Kind::Library => stomach::start(),
-            Kind::Vae | Kind::LibraryVae | Kind::LibraryConv => {
-                (0..self.parameters()).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect()
-            }
+            _ => (0..self.parameters()?).map(|i| 0.05 * ((i as f64 * 12.9898).sin() * 43758.5453).fract()).collect(),
         };
         Ok(Array::new(values.len(), values)?.cast(self.dtype()))
     }
@@ -107,21 +124,14 @@ impl Settings {
 
     /// Loss and gradient at the parameters and noise that DIR holds.
     fn check(&self, dir: &Path) -> Result<serde_json::Value> {
-        if matches!(self.workload, Kind::Library | Kind::LibraryVae | Kind::LibraryConv) {
+        if !matches!(self.workload, Kind::Vae | Kind::Stomach) {
             bail!("the library has parameters of its own kind: its gradients are tested there, not here");
         }
-        let read = |name: &str| -> Result<Vec<f64>> {
-            let bytes =
-                std::fs::read(dir.join(name)).with_context(|| format!("reading {name} in {}", dir.display()))?;
-            Ok(match self.dtype() {
-                DType::F32 => bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
-                _ => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
-            })
-        };
+        let read = |name: &str| self.read(dir, name);
         let array =
             |shape: &[usize], values: Vec<f64>| -> Result<Array> { Ok(Array::new(shape, values)?.cast(self.dtype())) };
         let graph = Graph::new();
-        let n = self.parameters();
+        let n = self.parameters()?;
         let workload = self.build(&graph, array(&[n], read("params.bin")?)?, true)?;
         let gradient = workload.gradient();
         let program = graph.program().output("loss", workload.loss).output("gradient", gradient);
@@ -129,9 +139,9 @@ impl Settings {
         let names: Vec<String> = program.input_names().into_iter().map(str::to_owned).collect();
         for name in names {
             let shape = match (self.workload, name.as_str()) {
-                (Kind::Stomach | Kind::Library, _) => [self.draws, 2],
-                (Kind::Vae | Kind::LibraryVae | Kind::LibraryConv, "x") => [self.batch, 784],
-                (Kind::Vae | Kind::LibraryVae | Kind::LibraryConv, _) => [self.batch, 32],
+                (Kind::Vae, "x") => [self.batch, 784],
+                (Kind::Vae, _) => [self.batch, 32],
+                _ => [self.draws, 2],
             };
             program.write(&name, &array(&shape, read(&format!("{name}.bin"))?)?)?;
         }
@@ -145,6 +155,22 @@ impl Settings {
         };
         std::fs::write(&path, bytes)?;
         Ok(json!({"loss": program.output("loss")?.to_f64()[0], "grad": path}))
+    }
+
+    /// The bound at the parameters that DIR holds, by fresh draws, and its standard error.
+    fn bound(&self, dir: &Path) -> Result<serde_json::Value> {
+        let mut approximation = self.sonar()?;
+        sonar::set(&mut approximation, &self.read(dir, "params.bin")?)?;
+        let bound = sonar::bound(&approximation, 1)?;
+        Ok(json!({"bound": bound.value, "se": bound.se}))
+    }
+
+    fn read(&self, dir: &Path, name: &str) -> Result<Vec<f64>> {
+        let bytes = std::fs::read(dir.join(name)).with_context(|| format!("reading {name} in {}", dir.display()))?;
+        Ok(match self.dtype() {
+            DType::F32 => bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+            _ => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+        })
     }
 }
 
@@ -170,6 +196,16 @@ fn peak_bytes() -> Result<u64> {
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
 }
 
+/// Seconds of processor time that the threads of this process have used.
+fn cpu_seconds() -> Result<f64> {
+    let mut total = 0.0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        total += text.split(' ').next().context("an empty schedstat")?.parse::<f64>()? / 1e9;
+    }
+    Ok(total)
+}
+
 /// What is timed: a program built by hand, or the library's iteration.
 enum Timed {
     Program(Box<Program>),
@@ -179,7 +215,9 @@ enum Timed {
 
 impl Timed {
     fn new(settings: &Settings) -> Result<Self> {
-        if matches!(settings.workload, Kind::Library) && settings.device != Device::Cpu {
+        if matches!(settings.workload, Kind::Library | Kind::Uha | Kind::UhaHamiltonian)
+            && settings.device != Device::Cpu
+        {
             bail!("the library's iteration is timed on the CPU only");
         }
         match settings.workload {
@@ -187,9 +225,12 @@ impl Timed {
             Kind::Library => {
                 let model = Approximation::new(StomachCancer, Chain::hamiltonian(settings.leapfrogs))?;
                 let model = model.on(mcvi::Hardware::with_threads(settings.threads));
-                same_size(model.params().learned(), settings.parameters())?;
+                same_size(model.params().learned(), settings.parameters()?)?;
                 let fit = fit::Settings { draws: settings.draws, ..fit::Settings::default() };
                 Ok(Timed::Library(Box::new(Training::new(&model, &fit)?)))
+            }
+            Kind::Uha | Kind::UhaHamiltonian => {
+                Ok(Timed::Library(Box::new(sonar::training(&settings.sonar()?, settings.draws)?)))
             }
             Kind::LibraryVae | Kind::LibraryConv => {
                 let conv = matches!(settings.workload, Kind::LibraryConv);
@@ -197,7 +238,7 @@ impl Timed {
                 let architecture = Architecture { decoder, leapfrogs: settings.leapfrogs, ..Architecture::default() };
                 if !conv {
                     let learned = Deep::new(architecture.clone(), 1)?.params.learned();
-                    same_size(learned, settings.parameters())?;
+                    same_size(learned, settings.parameters()?)?;
                 }
                 let train = TrainSettings { batch: settings.batch, ..TrainSettings::default() };
                 let images = pixels(IMAGES)?;
@@ -282,7 +323,7 @@ fn main() -> Result<()> {
     let start = Instant::now();
     let mut timed = Timed::new(&settings)?;
     let compile_seconds = start.elapsed().as_secs_f64();
-    let mut about = json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters()});
+    let mut about = json!({"ready": true, "compile_seconds": compile_seconds, "params": settings.parameters()?});
     if let Timed::Program(program) = &mut timed {
         if let Kind::Vae = settings.workload {
             program.write("x", &pixels(settings.batch)?)?;
@@ -301,15 +342,17 @@ fn main() -> Result<()> {
         let line = line?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
             ("check", dir) => settings.check(Path::new(dir))?,
+            ("bound", dir) => settings.bound(Path::new(dir))?,
             ("time", steps) => {
                 let steps = steps.parse()?;
-                let start = Instant::now();
+                let (cpu, start) = (cpu_seconds()?, Instant::now());
                 let loss = timed.run(steps)?;
-                json!({"seconds": start.elapsed().as_secs_f64(), "loss": loss})
+                let seconds = start.elapsed().as_secs_f64();
+                json!({"seconds": seconds, "loss": loss, "cpu_seconds": cpu_seconds()? - cpu})
             }
             ("memory", _) => json!({"peak_bytes": peak_bytes()?}),
             ("quit", _) => break,
-            _ => bail!("unknown command `{line}`; known are check DIR, time N, memory, quit"),
+            _ => bail!("unknown command `{line}`; known are check DIR, bound DIR, time N, memory, quit"),
         };
         writeln!(out, "{answer}")?;
         out.flush()?;

@@ -23,6 +23,8 @@ def options(workload):
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jax-lgamma", action="store_true", help="jax.scipy's lgamma (stomach_jax)")
+    p.add_argument("--jax-normal", action="store_true", help="jax.random's normal draws (uha_jax)")
+    p.add_argument("--data", help="folder with sonar.csv (uha_jax)")
     args = p.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < args.threads:
@@ -44,7 +46,8 @@ def serve(engine, inputs, dtype):
     """Answer commands until `quit` or end of input.
 
     `engine` has `compile_seconds`, `size` (number of parameters), `check(flat, *inputs)`
-    giving the loss and the flat gradient, and `steps(n)` giving the last loss, finished.
+    giving the loss and the flat gradient, `bound(flat)` giving an estimate and its standard error,
+    and `steps(n)` giving the last loss, finished.
     `inputs` lists the (name, shape) of the files that `check` reads besides the parameters.
     """
     out = os.fdopen(os.dup(1), "w", buffering=1)
@@ -67,6 +70,9 @@ def serve(engine, inputs, dtype):
             path = os.path.join(rest, f"grad-{os.getpid()}.bin")
             np.asarray(grad, dtype).tofile(path)
             answer(loss=float(loss), grad=path)
+        elif command == "bound":
+            bound, se = engine.bound(read(rest, "params"))
+            answer(bound=float(bound), se=float(se))
         elif command == "time":
             cpu, start = time.process_time(), time.perf_counter()
             loss = engine.steps(int(rest))

@@ -7,8 +7,9 @@ use super::*;
 use crate::graph::{Graph, NodeId, Op};
 use std::collections::{HashMap, HashSet};
 
-/// Elements up to which a constant is worth laying out again.
+/// Elements up to which a constant is worth laying out again, for a fused kernel and for a product.
 const EXPANDED: usize = 1 << 14;
+const TURNED: usize = 1 << 16;
 
 pub(super) struct Emitter {
     pub s: Schedule,
@@ -17,8 +18,8 @@ pub(super) struct Emitter {
     pub of: HashMap<NodeId, BufId>,
     pub literals: Vec<(Place, Arc<Array>)>,
     pub kernels: Vec<(usize, Kernel)>,
-    /// Constants laid out again.
-    expanded: HashMap<NodeId, BufId>,
+    /// Constants laid out again, as they are or transposed.
+    expanded: HashMap<(NodeId, bool), BufId>,
     /// Fused nodes that must be stored, since something outside their kernel reads them.
     stored: HashSet<NodeId>,
     /// Carries of loops whose values stand in a row, and the node that stands for all of them.
@@ -196,30 +197,48 @@ impl Emitter {
 
     /// How a fused kernel reads a node. Constants that are small are laid out the way they are read.
     fn load(&mut self, id: NodeId, level: usize) -> Strided {
-        let view = self.s.view(id).clone();
-        let node = self.s.node(id);
-        let (shape, dtype, total) = (node.shape.clone(), node.dtype, node.shape.size());
-        let Op::Literal(array) = self.s.node(view.base).op.clone() else { return self.strided(id, level) };
-        if total > EXPANDED || view.is_contiguous(&shape) || view.strides.iter().all(|&s| s == 0) {
-            return self.strided(id, level);
-        }
-        let buf = match self.expanded.get(&id) {
-            Some(&buf) => buf,
-            None => {
-                let values = array.to_f64();
-                let mut places = vec![view.offset];
-                for (&extent, &stride) in shape.dims().iter().zip(&view.strides) {
-                    let along = |&at: &usize| (0..extent).map(move |i| at.wrapping_add_signed(i as isize * stride));
-                    places = places.iter().flat_map(along).collect();
-                }
-                let values = places.into_iter().map(|at| values[at]).collect();
-                let buf = self.lasting(dtype, total);
-                self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, shape, values).into()));
-                self.expanded.insert(id, buf);
-                buf
+        let (view, shape) = (self.s.view(id), &self.s.node(id).shape);
+        let total = shape.size();
+        let as_is = total > EXPANDED || view.is_contiguous(shape) || view.strides.iter().all(|&s| s == 0);
+        match self.literal(id) {
+            Some(array) if !as_is => {
+                let buf = self.laid_out(id, &array, false);
+                Strided { place: Place { buf, first: 0 }, dims: vec![total], strides: vec![1] }
             }
-        };
-        Strided { place: Place { buf, first: 0 }, dims: vec![total], strides: vec![1] }
+            _ => self.strided(id, level),
+        }
+    }
+
+    /// The constant that a node is a view of.
+    fn literal(&self, id: NodeId) -> Option<Arc<Array>> {
+        match &self.s.node(self.s.view(id).base).op {
+            Op::Literal(array) => Some(array.clone()),
+            _ => None,
+        }
+    }
+
+    /// A copy of a view of a constant in row-major order, transposed on demand.
+    fn laid_out(&mut self, id: NodeId, array: &Array, transposed: bool) -> BufId {
+        if let Some(&buf) = self.expanded.get(&(id, transposed)) {
+            return buf;
+        }
+        let (view, node) = (self.s.view(id), self.s.node(id));
+        let (dtype, total) = (node.dtype, node.shape.size());
+        let mut axes: Vec<(usize, isize)> =
+            node.shape.dims().iter().copied().zip(view.strides.iter().copied()).collect();
+        if transposed {
+            axes.reverse();
+        }
+        let (values, mut places) = (array.to_f64(), vec![view.offset]);
+        for (extent, stride) in axes {
+            let along = |&at: &usize| (0..extent).map(move |i| at.wrapping_add_signed(i as isize * stride));
+            places = places.iter().flat_map(along).collect();
+        }
+        let values = places.into_iter().map(|at| values[at]).collect();
+        let buf = self.lasting(dtype, total);
+        self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, Shape::from(total), values).into()));
+        self.expanded.insert((id, transposed), buf);
+        buf
     }
 
     /// The first element of a node without strides.
@@ -344,7 +363,12 @@ impl Emitter {
             (buf.buf, firsts, (rs, cs), columns)
         };
         let (a, a_firsts, a_strides, k) = operand(node.args[0], ta);
-        let (b, b_firsts, b_strides, _) = operand(node.args[1], tb);
+        let (mut b, mut b_firsts, mut b_strides, n) = operand(node.args[1], tb);
+        // Products read rows of b, and would transpose a constant whose columns are apart in every step.
+        let small = k * n <= TURNED && self.s.node(node.args[1]).shape.rank() == 2;
+        if let Some(array) = self.literal(node.args[1]).filter(|_| small && b_strides.1 != 1) {
+            (b, b_firsts, b_strides) = (self.laid_out(node.args[1], &array, tb), vec![0], (n as isize, 1));
+        }
         Term { k, items: a_firsts.into_iter().zip(b_firsts).collect(), a, a_strides, b, b_strides }
     }
 

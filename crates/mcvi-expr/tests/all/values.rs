@@ -130,6 +130,26 @@ fn matrix_products_agree_with_loops() {
 }
 
 #[test]
+fn products_with_a_constant_agree_however_it_is_viewed() {
+    // The last is too large to be laid out again.
+    for (m, k, n) in [(2, 3, 4), (16, 61, 208), (3, 300, 240)] {
+        let (a, b) = (array([m, k], irregular(m * k, 1)), array([n, k], irregular(k * n, 2)));
+        let both = [a.clone(), b.clone()];
+        let compare = |f: &dyn for<'g> Fn(Expr<'g>, Expr<'g>) -> Expr<'g>| {
+            let constant = value(std::slice::from_ref(&a), |x| f(x[0], x[0].graph().literal(b.clone())));
+            assert_close(&constant, &value(&both, |x| f(x[0], x[1])), 1e-12);
+        };
+        compare(&|a, b| a.matmul(b.t()));
+        compare(&|a, b| a.matmul(b.slice(0, 1..n).t()));
+        compare(&|a, b| a.slice(1, 1..k).matmul(b.slice(1, 1..k).t()));
+        // Both ways round, as a density and its gradient read it, and a sum of products.
+        compare(&|a, b| a.matmul(b.t()).matmul(b));
+        compare(&|a, b| a.matmul(b.t()) + (a * 0.5).matmul(b.t()));
+        compare(&|a, b| b.matmul(a.t()));
+    }
+}
+
+#[test]
 fn matrix_products_of_awkward_sizes_agree_with_loops_in_single_precision() {
     for (m, k, n) in
         [(1, 513, 17), (7, 31, 33), (65, 129, 97), (130, 257, 1), (16, 784, 300), (301, 16, 48), (97, 1, 5)]
