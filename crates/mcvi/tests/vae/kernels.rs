@@ -96,7 +96,7 @@ fn settings_of_hamiltonian_steps_are_refused_elsewhere() {
             let momenta = says(momenta);
             assert!(momenta.contains("kernel: momentum and inverse") && momenta.contains("`hamiltonian`"), "{momenta}");
         }
-        let long = says(Architecture { leapfrogs: 300, ..with(kernel) });
-        assert!(long.contains("steps of a chain") && long.contains("300"), "{long}");
+        let long = says(Architecture { leapfrogs: 5000, ..with(kernel) });
+        assert!(long.contains("leapfrogs: 5000"), "{long}");
     }
 }
