@@ -386,7 +386,8 @@ mod tests {
     fn what_does_not_fit_into_memory_is_refused() {
         let says = |architecture: Architecture| architecture.check().unwrap_err().to_string();
         let base = Architecture::default();
-        assert!(says(Architecture { steps: 1_000_000_000, ..base.clone() }).contains("not between 1 and 256"));
+        let most = format!("not between 1 and {}", limits::STEPS);
+        assert!(says(Architecture { steps: 1_000_000_000, ..base.clone() }).contains(&most));
         assert!(says(Architecture { latent: 1_000_000_000, ..base.clone() }).contains("latent variables"));
         assert!(says(Architecture { image: [usize::MAX, 2], ..base.clone() }).contains("image"));
         assert!(says(Architecture { hidden: 90_000, ..base.clone() }).contains("weights, more than"));
