@@ -28,7 +28,10 @@ impl Whitened<'_> {
     fn parts<'g>(scope: &Scope<'g>) -> (Expr<'g>, Expr<'g>) {
         let (scope, units) = (scope.root().child("whitening"), scope.positions());
         let d = units.dim();
-        (scope.fixed("center", d, || units.center.clone()), scope.fixed("factor", [d, d], || units.factor().into_owned()))
+        (
+            scope.fixed("center", d, || units.center.clone()),
+            scope.fixed("factor", [d, d], || units.factor().into_owned()),
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod build;
+mod constants;
 mod conv;
 mod emit;
 mod live;

@@ -130,7 +130,7 @@ pub fn fit_observed(
 }
 
 /// Iterations in which networks in time are learned.
-const NETWORKS: usize = 20_000;
+const NETWORKS: usize = 60_000;
 
 /// Fit one chain as it is.
 fn fit_stage(
