@@ -32,10 +32,11 @@ impl Approximation {
         build: impl for<'g> FnOnce(&Scope<'g>, Expr<'g>, Expr<'g>, ProgramBuilder<'g>) -> Result<(ProgramBuilder<'g>, T)>,
     ) -> Result<(Program, T)> {
         let target = self.target.as_ref();
-        objective.check(target, draws)?;
+        objective.check(target, &self.chain, draws)?;
         self.compile(draws, Choices::Average).program(|scope, program| {
-            let estimate = lower_bound(target, &self.chain, scope)?;
-            build(scope, estimate.followed(objective, target, scope)?, estimate.of(objective), program)
+            let scope = scope.estimating(objective.estimator());
+            let estimate = lower_bound(target, &self.chain, &scope)?;
+            build(&scope, estimate.followed(objective, target, &scope)?, estimate.of(objective), program)
         })
     }
 

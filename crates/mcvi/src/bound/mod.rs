@@ -55,7 +55,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
 
     // Alg. 1, line 1: draw z₀ ~ q(z₀|x).
     let given = Given::nothing(&q0, data);
-    let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
+    let (z0, log_q0) = chain.initial.draw_for_gradient(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
     let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
     let steps = Steps {
