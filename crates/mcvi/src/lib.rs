@@ -118,7 +118,7 @@ pub use mcvi_expr::{Array, DType, Device, Expr, External, grad};
 pub use params::{Group, Param, Params};
 #[doc(hidden)]
 pub use record::reseal;
-pub use scope::{Choices, Initial, Scope};
+pub use scope::{Choices, Estimator, Initial, Scope};
 pub use seed::derive_seed;
 pub use sequential::{Stage, grow};
 pub use target::path;

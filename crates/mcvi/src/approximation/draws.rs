@@ -167,13 +167,14 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub fn new(approximation: &Approximation, objective: Objective, choices: Choices, seed: u64) -> Result<Self> {
-        let (program, ()) = approximation.program(ROWS, choices, |_, estimate, program| {
+        let (each, rows) = (objective.draws_per_value(), (ROWS / objective.draws_per_value()).max(1));
+        let (program, ()) = approximation.program(rows * each, choices, |_, estimate, program| {
             Ok((program.seed(seed).output("bound", estimate.of(objective)), ()))
         })?;
-        Ok(Bounds { program, seed, rows: ROWS })
+        Ok(Bounds { program, seed, rows })
     }
 
-    /// The bound of each of `draws` draws.
+    /// The bound of each of `draws` draws, or groups of draws.
     pub fn evaluate(&mut self, params: &Params, draws: usize) -> Result<Vec<f64>> {
         write(&mut self.program, params)?;
         self.program.set_seed(self.seed);

@@ -1,10 +1,11 @@
 //! The gradient of the bound on its own: its value and its variance.
 
 use super::Approximation;
+use crate::bound::{Objective, lower_bound};
 use crate::error::{Error, Result};
 use crate::params::Param;
-use crate::scope::Choices;
-use mcvi_expr::{Program, Run, grad};
+use crate::scope::{Choices, Scope};
+use mcvi_expr::{Expr, Program, ProgramBuilder, Run, grad};
 
 /// Values by name.
 pub type NamedValues = Vec<(String, Vec<f64>)>;
@@ -22,10 +23,27 @@ pub struct GradientSpread {
 }
 
 impl Approximation {
+    /// A program around Algorithm 1 as an objective wants it. `build` is given the values whose mean has the gradient that is
+    /// followed, and those that are reported for them.
+    pub(crate) fn gradient_of<T>(
+        &self,
+        objective: Objective,
+        draws: usize,
+        build: impl for<'g> FnOnce(&Scope<'g>, Expr<'g>, Expr<'g>, ProgramBuilder<'g>) -> Result<(ProgramBuilder<'g>, T)>,
+    ) -> Result<(Program, T)> {
+        let target = self.target.as_ref();
+        objective.check(target, &self.chain, draws)?;
+        self.compile(draws, Choices::Average).program(|scope, program| {
+            let scope = scope.estimating(objective.estimator());
+            let estimate = lower_bound(target, &self.chain, &scope)?;
+            build(&scope, estimate.followed(objective, target, &scope)?, estimate.of(objective), program)
+        })
+    }
+
     /// The bound over `draws` draws and its gradient with respect to everything learned, by name, averaged over
     /// choices.
     pub fn gradient(&self, draws: usize, seed: u64) -> Result<(f64, NamedValues)> {
-        let (mut program, learned) = self.gradient_program(draws, seed)?;
+        let (mut program, learned) = self.gradient_program(Objective::Bound, draws, seed)?;
         program.run(1)?;
         let value = program.output("bound")?.to_f64()[0];
         let gradients = learned.into_iter().map(|(name, _)| {
@@ -35,9 +53,15 @@ impl Approximation {
         Ok((value, gradients.collect::<Result<_>>()?))
     }
 
-    /// The variability of the gradient of the bound over `draws` draws, estimated from `samples` samples.
-    pub fn gradient_spread(&self, draws: usize, samples: usize, seed: u64) -> Result<Vec<GradientSpread>> {
-        let (mut program, learned) = self.gradient_program(draws, seed)?;
+    /// The variability of the gradient over `draws` draws by which an objective is maximised, estimated from `samples` samples.
+    pub fn gradient_spread(
+        &self,
+        objective: Objective,
+        draws: usize,
+        samples: usize,
+        seed: u64,
+    ) -> Result<Vec<GradientSpread>> {
+        let (mut program, learned) = self.gradient_program(objective, draws, seed)?;
         let run = learned.iter().fold(Run::steps(samples), |run, (name, _)| run.record(name));
         let recorded = program.execute(&run)?;
         let n = samples as f64;
@@ -53,14 +77,19 @@ impl Approximation {
     }
 
     /// The bound, and the gradient of each learned parameter under its name.
-    fn gradient_program(&self, draws: usize, seed: u64) -> Result<(Program, Vec<(String, Param)>)> {
+    fn gradient_program(
+        &self,
+        objective: Objective,
+        draws: usize,
+        seed: u64,
+    ) -> Result<(Program, Vec<(String, Param)>)> {
         if draws == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
-        self.program(draws, Choices::Average, |scope, estimate, program| {
-            let bound = estimate.bound.mean_all();
+        self.gradient_of(objective, draws, |scope, followed, reported, program| {
+            let bound = reported.mean_all();
             let learned = scope.learned();
-            let gradients = grad(bound, &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
+            let gradients = grad(followed.mean_all(), &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
             let program = program.seed(seed).output("bound", bound);
             let program = learned.iter().zip(&gradients).fold(program, |p, ((name, ..), g)| p.output(name, *g));
             Ok((program, learned.into_iter().map(|(name, param, _)| (name, param)).collect()))

@@ -1,6 +1,9 @@
 //! Algorithm 1: the lower bound of a Markov chain. Only this module adds log p(x, z) terms.
 
+mod objective;
 mod steps;
+
+pub use objective::{KL_WEIGHT, Objective};
 
 use crate::chain::{Annealing, Chain, Iterates};
 use crate::density::{Categorical, Density, Given};
@@ -11,7 +14,6 @@ use crate::target::{Point, Target, evaluate};
 use crate::transition::{ChainState, Diagnostic};
 use crate::whitening::Whitened;
 use mcvi_expr::Expr;
-use serde::{Deserialize, Serialize};
 use steps::Steps;
 
 /// The bound of every row, with intermediate results.
@@ -29,29 +31,6 @@ pub struct Estimate<'g> {
     pub steps: Vec<Expr<'g>>,
     /// Diagnostics of each step, one number per draw. Only if choices are drawn.
     pub diagnostics: Vec<Vec<(Diagnostic, Expr<'g>)>>,
-}
-
-impl<'g> Estimate<'g> {
-    /// The values by which draws are compared under an objective.
-    pub(crate) fn of(&self, objective: Objective) -> Expr<'g> {
-        match (objective, self.steps.last()) {
-            (Objective::LastStep, Some(last)) => *last,
-            _ => self.bound,
-        }
-    }
-}
-
-/// What is maximised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// The whole bound: Algorithm 2.
-    Bound,
-    /// E log α of the last step, with all others frozen: Algorithm 4.
-    LastStep,
-    /// The bound with its KL divergence from the prior weighted by [`KL_WEIGHT`](crate::fit::KL_WEIGHT), an input of every
-    /// iteration: raised from 0 to 1 (KL warm-up), it keeps latent variables in use until the decoder needs them.
-    KlWeighted,
 }
 
 /// The chain after a step.
@@ -76,7 +55,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
 
     // Alg. 1, line 1: draw z₀ ~ q(z₀|x).
     let given = Given::nothing(&q0, data);
-    let (z0, log_q0) = chain.initial.draw(&q0, &given)?;
+    let (z0, log_q0) = chain.initial.draw_for_gradient(&q0, &given)?;
     // Line 2. The log p terms of the αₜ telescope: they are added at the end.
     let mut visits = vec![Visit { state: ChainState::new(z0), log_ratio: -log_q0 }];
     let steps = Steps {

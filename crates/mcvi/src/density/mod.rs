@@ -16,7 +16,7 @@ pub use proposal::{Drift, RandomWalk};
 
 use crate::any::{Own, any};
 use crate::error::Result;
-use crate::scope::Scope;
+use crate::scope::{Estimator, Scope};
 use crate::target::Point;
 use crate::units::Units;
 use mcvi_expr::Expr;
@@ -34,6 +34,18 @@ pub trait Density: Debug + Send + Sync {
 
     /// The log density of values drawn elsewhere.
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>>;
+
+    /// Draw a value of the path of a chain, in the way that the scope's [`Estimator`] wants its log density.
+    fn draw_for_gradient<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
+        let (value, log_q) = self.draw(scope, given)?;
+        let value = scope.held(value);
+        let log_q = match scope.estimator() {
+            Estimator::Pathwise => log_q,
+            Estimator::StickingTheLanding => self.log_density(&scope.stopped(), given, value)?,
+            Estimator::FixedPath => self.log_density(scope, given, value)?,
+        };
+        Ok((value, log_q))
+    }
 
     /// Whether it contains a network: networks are trained longer.
     fn has_network(&self) -> bool {

@@ -3,10 +3,9 @@
 use super::optimiser::{Optimiser, Rates};
 use super::settings::Settings;
 use crate::approximation::Approximation;
-use crate::bound::{Estimate, Objective};
 use crate::error::{Error, Result};
 use crate::params::{Group, Param};
-use crate::scope::{Choices, PACKED, Scope, is_packed, one_number};
+use crate::scope::{PACKED, Scope, is_packed, one_number};
 use mcvi_expr::{Array, Expr, Program, ProgramBuilder, grad};
 
 /// Inputs of every iteration.
@@ -14,8 +13,6 @@ pub(super) const RATE: &str = "fit.rate";
 pub(super) const SECOND: &str = "fit.second";
 pub(super) const DECAY: &str = "fit.decay";
 pub(super) const WEIGHT: &str = "fit.weight";
-/// The input that holds the KL weight of [`Objective::KlWeighted`].
-pub const KL_WEIGHT: &str = "fit.kl_weight";
 
 /// Keeps a quotient finite if the gradient is zero, in either precision.
 const TINY: f64 = 1e-30;
@@ -48,23 +45,19 @@ impl Iteration {
         let decays = |leaves: &[Leaf<'_>]| {
             settings.weight_decay > 0.0 && leaves.iter().any(|l| l.decays.iter().any(|d| *d > 0.0))
         };
+        let per_value = settings.objective.draws_per_value();
         let (program, (leaves, decays)) =
-            approximation.program(settings.draws, Choices::Average, |scope, estimate, program| {
-                let rows = objective(approximation, settings.objective, scope, &estimate)?;
+            approximation.gradient_of(settings.objective, settings.draws, |scope, followed, reported, program| {
                 // A draw that diverged has no gradient to contribute; it is counted instead.
-                let finite = rows.abs().lt(f64::INFINITY);
+                let finite = followed.abs().lt(f64::INFINITY);
                 let mean = |e| finite.select(e, 0.0).sum_all() / finite.sum_all().max(1.0);
-                let loss = if skip_non_finite { mean(rows) } else { rows.mean_all() } * -1.0;
-                // During KL warm-up the objective is not a bound; what is reported is.
-                let bound = match settings.objective {
-                    Objective::KlWeighted => mean(estimate.bound),
-                    Objective::Bound | Objective::LastStep => mean(rows),
-                };
+                let loss = if skip_non_finite { mean(followed) } else { followed.mean_all() } * -1.0;
+                let bound = mean(reported);
                 let leaves = leaves(scope, loss, settings)?;
                 if leaves.is_empty() {
                     return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
                 }
-                let lost = finite.sum_all() * -1.0 + settings.draws as f64;
+                let lost = finite.sum_all() * -(per_value as f64) + settings.draws as f64;
                 let program = program.seed(settings.seed).output("bound", bound).output("diverged", lost);
                 let program = update(scope, program, &leaves, bound, settings)?;
                 let decays = decays(&leaves);
@@ -72,29 +65,6 @@ impl Iteration {
             })?;
         let feeds_second = matches!(settings.optimiser, Optimiser::Adam { .. });
         Ok(Iteration { program, leaves, feeds_second, decays })
-    }
-}
-
-/// The objective, for each draw.
-fn objective<'g>(
-    approximation: &Approximation,
-    objective: Objective,
-    scope: &Scope<'g>,
-    estimate: &Estimate<'g>,
-) -> Result<Expr<'g>> {
-    let cannot = |why: &str| Error::Setting { what: "objective", why: why.to_owned() };
-    match objective {
-        Objective::Bound => Ok(estimate.bound),
-        Objective::LastStep if estimate.steps.is_empty() => Err(cannot("the chain has no last step to learn alone")),
-        Objective::LastStep => Ok(estimate.of(objective)),
-        Objective::KlWeighted => {
-            let target_scope = scope.child("target").group(Group::Target);
-            let likelihood = approximation.target.log_likelihood(&target_scope, estimate.z.opaque());
-            let fit = likelihood.ok_or_else(|| {
-                cannot("the target does not separate its likelihood from its prior; see `Target::log_likelihood`")
-            })?;
-            Ok(fit + (estimate.bound - fit) * scope.graph().input(KL_WEIGHT, scope.dtype(), ()))
-        }
     }
 }
 

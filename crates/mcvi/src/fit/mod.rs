@@ -20,8 +20,7 @@ mod state;
 mod training;
 mod warm_start;
 
-pub use crate::bound::Objective;
-pub use iteration::KL_WEIGHT;
+pub use crate::bound::{KL_WEIGHT, Objective};
 pub use machine::Fit;
 pub use optimiser::Optimiser;
 pub use settings::{Schedule, Settings};

@@ -1,8 +1,8 @@
 //! Where an iteration fails: the first part of its computation that is not finite.
 
-use super::iteration::KL_WEIGHT;
 use super::training::Training;
 use crate::approximation::Approximation;
+use crate::bound::KL_WEIGHT;
 use crate::error::Result;
 use crate::scope::Choices;
 use mcvi_expr::{Array, Expr, grad};

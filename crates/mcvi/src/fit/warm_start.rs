@@ -45,7 +45,7 @@ pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> 
 
     // Averaged over choices: drawn ones would hide how their probabilities depend on the parameters.
     let (mut program, ()) = approximation.program(ROWS, Choices::Average, |scope, estimate, program| {
-        let loss = estimate.of(settings.objective).mean_all() * -1.0;
+        let loss = estimate.of_draws(settings.objective).mean_all() * -1.0;
         let gradient = grad(loss, &[scope.packed_state()?])?[0];
         Ok((program.seed(seed).output("loss", loss).output("gradient", gradient), ()))
     })?;

@@ -31,6 +31,19 @@ pub enum Choices {
     Sample,
 }
 
+/// How the gradient of a chain's bound is estimated. Values are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Estimator {
+    /// Through draws, as transformations of noise.
+    #[default]
+    Pathwise,
+    /// The same without the score of a draw's own density, whose expectation is zero (Roeder, Wu & Duvenaud 2017, "Sticking the
+    /// landing").
+    StickingTheLanding,
+    /// Through densities, with draws held fixed.
+    FixedPath,
+}
+
 /// Values and the features to predict them from, recorded when a linear-Gaussian inverse model was evaluated.
 pub(crate) struct Observation<'g> {
     /// Scope of the density.
@@ -68,6 +81,9 @@ pub struct Scope<'g> {
     group: Group,
     /// Whether positions are whitened, so that their units are standard.
     whitened: bool,
+    estimator: Estimator,
+    /// Whether derivatives do not reach parameters.
+    stopped: bool,
     /// Parameters that a loop goes through, by their names in its first step.
     looped: Rc<HashMap<String, Expr<'g>>>,
 }
@@ -104,6 +120,8 @@ impl<'g> Scope<'g> {
             path: String::new(),
             group: Group::Target,
             whitened: false,
+            estimator: Estimator::default(),
+            stopped: false,
             looped: Rc::default(),
         })
     }
@@ -147,6 +165,26 @@ impl<'g> Scope<'g> {
         Scope { whitened: true, ..self.clone() }
     }
 
+    /// The same scope with another estimator of gradients.
+    pub(crate) fn estimating(&self, estimator: Estimator) -> Self {
+        Scope { estimator, ..self.clone() }
+    }
+
+    /// How gradients are estimated.
+    pub fn estimator(&self) -> Estimator {
+        self.estimator
+    }
+
+    /// The same scope, whose parameters are constants to derivatives.
+    pub(crate) fn stopped(&self) -> Self {
+        Scope { stopped: true, ..self.clone() }
+    }
+
+    /// A variable just drawn: a constant to derivatives if paths are held fixed.
+    pub fn held(&self, drawn: Expr<'g>) -> Expr<'g> {
+        if self.estimator == Estimator::FixedPath { drawn.stop_gradient() } else { drawn }
+    }
+
     /// The outermost scope.
     pub(crate) fn root(&self) -> Self {
         Scope { path: String::new(), ..self.clone() }
@@ -171,7 +209,8 @@ impl<'g> Scope<'g> {
 
     /// A parameter of this scope. The first call sets its initial value; later ones return the same expression.
     pub fn param(&self, name: &str, shape: impl Into<Shape>, initial: impl FnOnce() -> Initial) -> Expr<'g> {
-        self.named(name, shape.into(), true, initial)
+        let param = self.named(name, shape.into(), true, initial);
+        if self.stopped { param.stop_gradient() } else { param }
     }
 
     /// An array that is saved with the parameters, but not learned.

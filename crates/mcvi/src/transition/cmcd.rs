@@ -32,6 +32,10 @@ impl Transition for Cmcd {
         Some(self.uha.clone().into())
     }
 
+    fn holds_path(&self) -> bool {
+        true
+    }
+
     fn is_loopable(&self) -> bool {
         true
     }

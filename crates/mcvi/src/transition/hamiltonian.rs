@@ -127,13 +127,17 @@ impl Transition for Hamiltonian {
         let dynamics = self.dynamics(&at.forward)?;
         // Alg. 3, line 4: draw the initial momentum.
         let given = Given::momentum(&at.forward, from, at.data);
-        let (v0, log_q) = self.momentum.draw(&at.forward.child("momentum"), &given)?;
+        let (v0, log_q) = self.momentum.draw_for_gradient(&at.forward.child("momentum"), &given)?;
         // Line 5: the dynamics preserves volume, so there is no Jacobian.
         let (to, v) = dynamics.run(target, from, v0)?;
         // Line 6, without the log p terms.
         let log_r = self.log_inverse(at, to, v)?;
         let delta_h = dynamics.energy(to, v) - dynamics.energy(from, v0);
         Ok(Moved::new(state.at(to.z), log_r - log_q).with(Diagnostic::EnergyChange, delta_h))
+    }
+
+    fn holds_path(&self) -> bool {
+        true
     }
 
     fn name(&self) -> (String, String) {

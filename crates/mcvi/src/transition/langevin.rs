@@ -3,6 +3,7 @@
 use super::{AnyTransition, ChainState, Direction, Inverse, Moved, StepScope, Transition};
 use crate::density::{Density, Drift, Given};
 use crate::error::Result;
+use crate::scope::Estimator;
 use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,15 @@ impl Langevin {
         let drift = |here| Drift::parts(&at.forward, &Given::position(&at.forward, here, at.data));
         let from = target.at(state.z)?;
         let (mean, log_sd) = drift(from)?;
-        let (sd, xi) = (log_sd.exp(), at.forward.normal(state.z.shape()));
-        let z = mean + sd * shift(Direction::Forward, from)?.map_or(xi, |f| xi + f);
+        let (sd, mut xi) = (log_sd.exp(), at.forward.normal(state.z.shape()));
+        let f = shift(Direction::Forward, from)?;
+        let mut z = mean + sd * f.map_or(xi, |f| xi + f);
+        if at.forward.estimator() == Estimator::FixedPath {
+            // The noise is what leads to this z.
+            z = at.forward.held(z);
+            let pushed = (z - mean) / sd;
+            xi = f.map_or(pushed, |f| pushed - f);
+        }
         let to = target.at(z)?;
         // The noise with which the way back would have drawn zₜ₋₁.
         let back = (state.z - drift(to)?.0) / sd;
@@ -46,9 +54,13 @@ impl Transition for Langevin {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         let Inverse::Learned(r) = &self.inverse else { return Langevin::shifted(at, state, target, |_, _| Ok(None)) };
         let from = target.at(state.z)?;
-        let (z, log_q) = Drift.draw(&at.forward, &Given::position(&at.forward, from, at.data))?;
+        let (z, log_q) = Drift.draw_for_gradient(&at.forward, &Given::position(&at.forward, from, at.data))?;
         let back = Given::position(&at.forward, target.at(z)?, at.data);
         Ok(Moved::new(state.at(z), r.log_density(&at.inverse, &back, state.z)? - log_q))
+    }
+
+    fn holds_path(&self) -> bool {
+        true
     }
 
     fn is_loopable(&self) -> bool {

@@ -28,6 +28,10 @@ impl Transition for Mcd {
         Some(Langevin::new(Inverse::Reversed).into())
     }
 
+    fn holds_path(&self) -> bool {
+        true
+    }
+
     fn is_loopable(&self) -> bool {
         true
     }

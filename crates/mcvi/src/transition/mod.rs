@@ -57,6 +57,12 @@ pub trait Transition: Debug + Send + Sync {
         None
     }
 
+    /// Whether it holds what it draws fixed ([`Scope::held`]) and evaluates its densities there, if the scope's estimator of
+    /// gradients asks for that.
+    fn holds_path(&self) -> bool {
+        false
+    }
+
     /// Whether many steps of it may run as a loop: it makes no discrete choices, and its inverse is not found by regression.
     fn is_loopable(&self) -> bool {
         false
@@ -115,6 +121,10 @@ impl Transition for AnyTransition {
 
     fn contained(&self) -> Option<AnyTransition> {
         self.get().ok()?.contained()
+    }
+
+    fn holds_path(&self) -> bool {
+        self.get().is_ok_and(Transition::holds_path)
     }
 
     fn is_loopable(&self) -> bool {

@@ -29,6 +29,10 @@ impl Transition for OverdampedCmcd {
         Some(Langevin::new(Inverse::Reversed).into())
     }
 
+    fn holds_path(&self) -> bool {
+        true
+    }
+
     fn is_loopable(&self) -> bool {
         true
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::error::Result;
 use crate::limits::{self, positive, within};
 use crate::params::Params;
-use crate::scope::{Initial, Scope};
+use crate::scope::{Estimator, Initial, Scope};
 use crate::target::{Landscape, Point};
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
@@ -106,14 +106,20 @@ impl Uha {
 
         // The first step draws a momentum of its own; the following ones find theirs.
         let before = state.momentum.unwrap_or_else(|| {
-            let e = scope.normal(state.z.shape());
-            Momentum { v: rest.times(e), log_density: rest.log_density(rest.times(e)) }
+            let v = scope.held(rest.times(scope.normal(state.z.shape())));
+            Momentum { v, log_density: rest.log_density(v) }
         });
         let v = rest.units(before.v);
-        let xi = scope.normal(v.shape());
+        let mut xi = scope.normal(v.shape());
         let f = shift(Direction::Forward, here, v)?;
-        let pushed = f.map_or(xi, |f| xi + f);
-        let refreshed = keep * v + sd * pushed;
+        let mut pushed = f.map_or(xi, |f| xi + f);
+        let mut refreshed = keep * v + sd * pushed;
+        if scope.estimator() == Estimator::FixedPath {
+            // The noise is what leads to this momentum.
+            refreshed = rest.units(scope.held(rest.times(refreshed)));
+            pushed = (refreshed - keep * v) / sd;
+            xi = f.map_or(pushed, |f| pushed - f);
+        }
         let b = shift(Direction::Backward, here, refreshed)?;
         let squares = match (f, b) {
             // Without shifts it is a rotation of (v, ξ), so that ξ² − (v − γv′)²/s² = v′² − v².
@@ -199,6 +205,10 @@ impl Transition for Uha {
 
     fn contained(&self) -> Option<AnyTransition> {
         self.spread.as_ref().map(|_| Uha { spread: None, ..self.clone() }.into())
+    }
+
+    fn holds_path(&self) -> bool {
+        true
     }
 
     fn is_loopable(&self) -> bool {

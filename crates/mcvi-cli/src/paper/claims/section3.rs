@@ -4,7 +4,7 @@ use super::Claim;
 use crate::number::json_number;
 use anyhow::Result;
 use mcvi::density::Gaussian;
-use mcvi::fit::Settings;
+use mcvi::fit::{Objective, Settings};
 use mcvi::paper::stomach_cancer::StomachCancer;
 use mcvi::transition::Hamiltonian;
 use mcvi::{Approximation, Chain, Sharing, fit};
@@ -59,7 +59,7 @@ pub fn models(seed: u64) -> Result<Vec<(Shape, Approximation)>> {
 /// The variance of a single draw's gradient in the parameters of q(z₀), which all chains share: summed, with the means
 /// in units of q(z₀)'s own standard deviations, so that a narrow q(z₀) counts no more than a wide one.
 fn total_variance(model: &Approximation, seed: u64) -> Result<f64> {
-    let spread = model.gradient_spread(1, 20_000, seed)?;
+    let spread = model.gradient_spread(Objective::Bound, 1, 20_000, seed)?;
     let log_sd = model.params().values("q0.log_sd")?;
     let mut total = 0.0;
     for s in spread.iter().filter(|s| s.name.starts_with("q0.")) {
