@@ -4,7 +4,6 @@
 
 use super::{AnyTransition, ChainState, Direction, Moved, StepScope, TimeNetwork, Transition, Uha};
 use crate::error::Result;
-use crate::params::Params;
 use crate::target::Landscape;
 use serde::{Deserialize, Serialize};
 
@@ -32,32 +31,12 @@ impl Transition for Ldvi {
         Some(self.uha.clone().into())
     }
 
-    fn holds_path(&self) -> bool {
-        true
-    }
-
-    fn is_loopable(&self) -> bool {
-        true
-    }
-
     fn name(&self) -> (String, String) {
         ("LDVI step".to_owned(), self.uha.name().1)
     }
 
-    fn gradients(&self) -> usize {
-        self.uha.gradients()
-    }
-
-    fn has_network(&self) -> bool {
-        true
-    }
-
     fn size(&self) -> Result<usize> {
         Ok(self.uha.size()? + self.drift.size()?)
-    }
-
-    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
-        self.uha.step_size(params, forward)
     }
 
     fn into_any(self) -> AnyTransition {

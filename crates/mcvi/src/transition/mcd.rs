@@ -28,25 +28,8 @@ impl Transition for Mcd {
         Some(Langevin::new(Inverse::Reversed).into())
     }
 
-    fn holds_path(&self) -> bool {
-        true
-    }
-
-    fn is_loopable(&self) -> bool {
-        true
-    }
-
     fn name(&self) -> (String, String) {
         ("MCD step".to_owned(), String::new())
-    }
-
-    /// The gradient at the start of a step is that at the end of the one before.
-    fn gradients(&self) -> usize {
-        1
-    }
-
-    fn has_network(&self) -> bool {
-        true
     }
 
     fn size(&self) -> Result<usize> {

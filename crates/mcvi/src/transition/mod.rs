@@ -51,8 +51,8 @@ pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
 
-    /// The simpler transition that this one is before its drift is learned, with parameters of the same names: chains are
-    /// trained with that first.
+    /// The simpler transition that this one is before its network is learned, with parameters of the same names: chains are
+    /// trained with that first. What is not said of this one is as for that.
     fn contained(&self) -> Option<AnyTransition> {
         None
     }
@@ -60,12 +60,12 @@ pub trait Transition: Debug + Send + Sync {
     /// Whether it holds what it draws fixed ([`Scope::held`]) and evaluates its densities there, if the scope's estimator of
     /// gradients asks for that.
     fn holds_path(&self) -> bool {
-        false
+        self.contained().is_some_and(|contained| contained.holds_path())
     }
 
     /// Whether many steps of it may run as a loop: it makes no discrete choices, and its inverse is not found by regression.
     fn is_loopable(&self) -> bool {
-        false
+        self.contained().is_some_and(|contained| contained.is_loopable())
     }
 
     /// The name of a step, without an article ("Hamiltonian step"), and details to follow it ("of 4 leapfrogs").
@@ -75,12 +75,12 @@ pub trait Transition: Debug + Send + Sync {
 
     /// Gradients of the target per step, to estimate its cost.
     fn gradients(&self) -> usize {
-        1
+        self.contained().map_or(1, |contained| contained.gradients())
     }
 
     /// Whether it contains a network: networks are trained longer.
     fn has_network(&self) -> bool {
-        false
+        self.contained().is_some()
     }
 
     /// The weights between hidden layers of its networks. An error if it is beyond the [`limits`](crate::limits).
@@ -89,8 +89,8 @@ pub trait Transition: Debug + Send + Sync {
     }
 
     /// Its step size, if it has one, from the parameters of the scope called `forward`.
-    fn step_size(&self, _params: &Params, _forward: &str) -> Option<f64> {
-        None
+    fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
+        self.contained()?.step_size(params, forward)
     }
 
     /// The identity of a custom transition in a saved chain. The default is the name of its type; override this if its

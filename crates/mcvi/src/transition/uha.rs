@@ -231,10 +231,6 @@ impl Transition for Uha {
         self.spread.as_ref().map_or(Ok(0), TimeNetwork::size)
     }
 
-    fn has_network(&self) -> bool {
-        self.spread.is_some()
-    }
-
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
         params.number(&format!("{forward}.{}", Self::LOG_STEP)).ok().map(f64::exp)
     }
