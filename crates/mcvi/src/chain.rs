@@ -5,11 +5,15 @@
 use crate::density::{AnyDensity, Categorical, Density, Gaussian};
 use crate::error::{Error, Result};
 use crate::limits::{self, within};
-use crate::params::Params;
+use crate::params::{Param, Params};
 use crate::target::path::{AnyPath, Path};
 use crate::transition::{AnyTransition, Hamiltonian, Transition, Uha};
+use mcvi_expr::Array;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Steps of a kind that are not made fewer for training.
+const COARSEST: usize = 8;
 
 /// q(z₀|x) and the transitions that follow it.
 ///
@@ -247,6 +251,56 @@ impl Chain {
         let steps = steps
             .map(|(s, contained)| Steps { transition: contained.unwrap_or_else(|| s.transition.clone()), ..s.clone() });
         simpler.then(|| Chain { steps: steps.collect(), ..self.clone() })
+    }
+
+    /// The chain to be trained before this one: with half as many steps while there are many and a network has to be learned for
+    /// them, then without the network.
+    pub(crate) fn before(&self) -> Option<Chain> {
+        self.contained().map(|contained| self.coarser().unwrap_or(contained))
+    }
+
+    /// The chain of half as many steps, each twice as large, if that leaves enough of them and steps can be halved again.
+    fn coarser(&self) -> Option<Chain> {
+        let halves = |s: &Steps| {
+            s.count.is_multiple_of(2)
+                && s.count / 2 >= COARSEST
+                && s.sharing == Sharing::Nothing
+                && s.transition.halved("", 0.0).is_some()
+        };
+        let free = !matches!(self.annealing, Annealing::Fixed(_)) && self.iterates == Iterates::Last;
+        let steps = self.steps.iter().map(|s| Steps { count: s.count / 2, ..s.clone() }).collect();
+        (free && self.steps.iter().all(halves)).then(|| Chain { steps, ..self.clone() })
+    }
+
+    /// Parameters of this chain for the one whose coarser chain it is: every step becomes two of half the size.
+    pub(crate) fn halved(&self, params: &Params) -> Result<Params> {
+        let mut halved = Params::default();
+        let numbered = |name: &str, kind: &str| -> Option<(usize, String)> {
+            let (number, rest) = name.strip_prefix(kind)?.split_once('.')?;
+            Some((number.parse().ok()?, rest.to_owned()))
+        };
+        for (name, param) in params.iter() {
+            if let Some((first, rest)) = numbered(name, "steps") {
+                halved.insert(&format!("steps{}.{rest}", 2 * first - 1), param.clone());
+            } else if let Some((t, rest)) = numbered(name, "step") {
+                let Some(step) = self.each_step().nth(t - 1) else { continue };
+                let smaller = |x: f64| step.transition.halved(&rest, x).unwrap_or(x);
+                let values = param.value.to_f64().into_iter().map(smaller).collect::<Vec<_>>();
+                let value = Array::new(param.value.shape().clone(), values)?.cast(param.value.dtype());
+                for t in [2 * t - 1, 2 * t] {
+                    halved.insert(&format!("step{t}.{rest}"), Param { value: value.clone(), ..param.clone() });
+                }
+            } else if name == "beta.logits" {
+                // The same increment twice: the softmax makes halves of it.
+                let twice = |xs: &[f64]| xs.iter().flat_map(|x| [*x, *x]).collect::<Vec<_>>();
+                let values = twice(&param.value.to_f64());
+                let value = Array::new(values.len(), values)?.cast(param.value.dtype());
+                halved.insert(name, Param { value, scale: twice(&param.scale), ..param.clone() });
+            } else {
+                halved.insert(name, param.clone());
+            }
+        }
+        Ok(halved)
     }
 
     /// The steps by kind, in order.

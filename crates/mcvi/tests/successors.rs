@@ -67,6 +67,26 @@ fn training_does_not_end_below_the_chain_contained() {
     }
 }
 
+/// Many steps are trained as fewer larger ones first, which are then halved.
+#[test]
+fn many_steps_begin_as_fewer() {
+    let settings = Settings { iterations: 1000, ..Settings::default() };
+    let bound = |steps: usize| {
+        let start = Chain::new(Gaussian::diagonal()).whitened();
+        let chain = start.steps(steps, Sharing::Nothing, Uha::new(1).spread(network())).annealed_learned();
+        let mut approximation = Approximation::new(Skewed, chain.clone()).unwrap();
+        fit(&mut approximation, &settings).unwrap();
+        assert_eq!(*approximation.chain(), chain);
+        let params = approximation.params();
+        assert!(params.get(&format!("step{steps}.log_step")).is_some());
+        assert!(params.get(&format!("step{}.log_step", steps + 1)).is_none());
+        (mean(&approximation.draw(20_000, 9).unwrap().log_weights), params.number("step1.log_step").unwrap())
+    };
+    let ((few, large), (many, small)) = (bound(8), bound(16));
+    assert!(many.value > few.value - 4.0 * many.se.hypot(few.se), "{} and {}", many.value, few.value);
+    assert!(small < large);
+}
+
 /// In whitened coordinates a diagonal Gaussian is a correlated one: exact for a Gaussian target, with z in its own units.
 #[test]
 fn a_whitened_gaussian_is_exact_for_a_gaussian() {

@@ -105,6 +105,13 @@ impl Approximation {
         Ok(Approximation { chain, params, ..self.clone() })
     }
 
+    /// The chain that this one was trained before, with its parameters: with networks added, or with every step halved.
+    pub(crate) fn extended(&self, chain: Chain) -> Result<Self> {
+        let finer = chain.len() > self.chain.len();
+        let params = if finer { self.chain.halved(&self.params)? } else { self.params.clone() };
+        Approximation { params, ..self.clone() }.with_chain(chain)
+    }
+
     /// Another chain with the same initialisation, before anything is learned.
     pub(crate) fn fresh(&self, chain: Chain) -> Result<Self> {
         Approximation { chain, params: Params::default(), ..self.clone() }.started()

@@ -96,7 +96,8 @@ pub struct FitReport {
 /// Maximise the bound over everything that is learned.
 ///
 /// A chain with networks in time is fitted without them first and never ends below that (see
-/// [`Chain::contained`](crate::Chain::contained)). Each such stage has an equal share of the time that is left.
+/// [`Chain::contained`](crate::Chain::contained)). If it has many steps, both are done with fewer, which are then halved until there are
+/// as many. Each such stage has an equal share of the time that is left.
 pub fn fit(approximation: &mut Approximation, settings: &Settings) -> Result<FitReport> {
     fit_observed(approximation, settings, |_| ControlFlow::Continue(()))
 }
@@ -109,7 +110,7 @@ pub fn fit_observed(
     mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
 ) -> Result<FitReport> {
     // From the innermost chain outwards.
-    let mut stages: Vec<Chain> = std::iter::successors(approximation.chain.contained(), Chain::contained).collect();
+    let mut stages: Vec<Chain> = std::iter::successors(approximation.chain.before(), Chain::before).collect();
     let mut allowed = Allowance::new(None, settings.seconds);
     let whole = approximation.chain.clone();
     if let Some(innermost) = stages.last() {
@@ -117,14 +118,14 @@ pub fn fit_observed(
     }
     while let Some(chain) = stages.pop() {
         let share = allowed.seconds_left().map(|s| s / (stages.len() + 2) as f64);
-        *approximation = approximation.with_chain(chain)?;
+        *approximation = approximation.extended(chain)?;
         let report = fit_stage(approximation, settings, &mut Allowance::new(None, share), &mut observe)?;
         allowed.spend(report.iterations);
         if report.stop_reason == StopReason::Interrupted {
             return Ok(report);
         }
     }
-    *approximation = approximation.with_chain(whole)?;
+    *approximation = approximation.extended(whole)?;
     fit_stage(approximation, settings, &mut allowed, observe)
 }
 

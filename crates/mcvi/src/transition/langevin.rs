@@ -84,6 +84,11 @@ impl Transition for Langevin {
         self.inverse.size()
     }
 
+    /// Two steps of half the variance.
+    fn halved(&self, name: &str, value: f64) -> Option<f64> {
+        Some(if name == "log_sd" { value - 0.5 * std::f64::consts::LN_2 } else { value })
+    }
+
     fn into_any(self) -> AnyTransition {
         self.into()
     }

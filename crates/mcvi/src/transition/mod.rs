@@ -93,6 +93,11 @@ pub trait Transition: Debug + Send + Sync {
         self.contained()?.step_size(params, forward)
     }
 
+    /// The value of the parameter called `name` for a step of half the size; none if steps cannot be halved.
+    fn halved(&self, name: &str, value: f64) -> Option<f64> {
+        self.contained()?.halved(name, value)
+    }
+
     /// The identity of a custom transition in a saved chain. The default is the name of its type; override this if its
     /// settings matter too.
     fn identity(&self) -> Value {
@@ -149,6 +154,10 @@ impl Transition for AnyTransition {
 
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
         self.get().ok()?.step_size(params, forward)
+    }
+
+    fn halved(&self, name: &str, value: f64) -> Option<f64> {
+        self.get().ok()?.halved(name, value)
     }
 
     fn into_any(self) -> AnyTransition {

@@ -231,6 +231,18 @@ impl Transition for Uha {
         self.spread.as_ref().map_or(Ok(0), TimeNetwork::size)
     }
 
+    /// Two leapfrogs of half the size, with refreshments that together keep as much of the momentum.
+    fn halved(&self, name: &str, value: f64) -> Option<f64> {
+        Some(match name {
+            Self::LOG_STEP => value - std::f64::consts::LN_2,
+            "logit_keep" => {
+                let keep = (1.0 + (-value).exp()).recip().sqrt();
+                (keep / (1.0 - keep)).ln()
+            }
+            _ => value,
+        })
+    }
+
     fn step_size(&self, params: &Params, forward: &str) -> Option<f64> {
         params.number(&format!("{forward}.{}", Self::LOG_STEP)).ok().map(f64::exp)
     }
