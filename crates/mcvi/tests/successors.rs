@@ -122,4 +122,7 @@ fn a_power_path_tends_to_the_geometric_one() {
         (draws(plain()), draws(plain().along(Power { exponent: 1e-6 })), draws(plain().along(Power { exponent: 1.0 })));
     assert!(geometric.iter().zip(&near).all(|(a, b)| (a - b).abs() < 1e-4));
     assert!(geometric.iter().zip(&far).any(|(a, b)| (a - b).abs() > 0.1));
+    let wrong = plain().steps(1, Sharing::Nothing, Uha::new(1)).annealed(&[1.0]).along(Power { exponent: 0.0 });
+    let error = Approximation::new(Tilted, wrong).err().unwrap().to_string();
+    assert!(error.contains("exponent of a power path"), "{error}");
 }

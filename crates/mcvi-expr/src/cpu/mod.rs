@@ -99,7 +99,7 @@ pub(super) struct At<T> {
     of: std::marker::PhantomData<T>,
 }
 impl<T> At<T> {
-    /// Of an element so many bytes further on.
+    /// The place of an element this many bytes further on.
     pub fn loc(self, bytes: isize) -> Loc {
         Loc::Memory(self.bytes.wrapping_add_signed(bytes), self.step)
     }

@@ -30,7 +30,7 @@ impl Loc {
         if let Loc::Memory(_, step) = self { step } else { 0 }
     }
 
-    /// So many bytes further.
+    /// The address this many bytes further on.
     pub fn after(self, bytes: usize) -> Loc {
         match self {
             Loc::Memory(at, step) => Loc::Memory(at + bytes, step),
@@ -66,7 +66,7 @@ enum Step<L, S> {
     Gather(Gather<L>),
     /// A job of the program that is not small.
     Job(usize),
-    /// The same with operands that lie elsewhere in each row of a loop: so many bytes further on.
+    /// The same with operands whose address moves by this many bytes from row to row of a loop.
     CallAt(Call<L>, [usize; 4]),
     ListAt(RunList, Vec<(S, [u32; 4])>),
     GatherAt(Gather<L>, [usize; 2]),

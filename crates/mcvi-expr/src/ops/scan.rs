@@ -98,7 +98,7 @@ impl Graph {
         if let Some(bad) = fault.or_else(|| self.results(carry, &next, &ys, at)) {
             return (vec![bad; carry.len()], vec![bad; ys.len()]);
         }
-        // So many iterations from `first` on, over parts of the operands.
+        // A run of `length` iterations from the carries `first`, over parts of the operands.
         let run = |length: usize, first: &[Expr<'g>], xs: Exprs<'g>, segment: Option<Expr<'g>>| {
             let carries = carries.iter().zip(first).zip(&next).map(|((c, f), n)| (*c, *f, *n)).collect();
             let mut xs: Vec<_> = elements.iter().copied().zip(xs).collect();

@@ -16,7 +16,7 @@ pub(super) struct Draft {
 pub(super) enum Home {
     /// By itself, among the buffers of the program (0) or of the body of a loop.
     Own { scope: usize, life: Life },
-    /// So many bytes into the arena, or into another buffer.
+    /// An offset in bytes, in the arena or in another buffer.
     Inside(Option<BufId>, usize),
     /// Where another one's elements are.
     Window(Window),

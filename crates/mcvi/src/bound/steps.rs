@@ -53,6 +53,12 @@ impl<'g> Steps<'_, 'g> {
         self.apply(self.scope, step, times, beta, before, None).map(|(taken, _)| taken)
     }
 
+    /// What a step at a temperature sees of the target.
+    fn landscape(&self, beta: Option<Expr<'g>>, known: Option<Ends<'g>>) -> Landscape<'_, 'g> {
+        let bridge = beta.map(|beta| Bridge { path: &self.chain.path, beta, log_q0: Box::new(self.log_q0) });
+        Landscape { target: self.target, scope: self.target_scope.clone(), bridge, known }
+    }
+
     /// A step between two times at a temperature, with what is known of the target where it starts and where it ends.
     fn apply(
         &self,
@@ -71,8 +77,7 @@ impl<'g> Steps<'_, 'g> {
             start,
             data: self.data.map(|x| tile(x, before.state.paths)),
         };
-        let bridge = beta.map(|beta| Bridge { path: &self.chain.path, beta, log_q0: Box::new(self.log_q0) });
-        let landscape = Landscape { target: self.target, scope: self.target_scope.clone(), bridge, known };
+        let landscape = self.landscape(beta, known);
         // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
         let moved = step.transition.apply(&at, before.state, &landscape)?;
         // Line 5: log αₜ.
@@ -101,7 +106,7 @@ impl<'g> Steps<'_, 'g> {
     ) -> Result<(Visit<'g>, Vec<(Expr<'g>, Diagnostics<'g>)>)> {
         let (graph, n, first) = (self.scope.graph(), group.count() - 1, group.step(0));
         let names = |name: fn(Step<'_>) -> String| (1..=n).map(|i| name(group.step(i))).collect::<Vec<_>>();
-        // Parameters of each step's own are gone through; what is shared is seen from outside.
+        // The loop goes through the parameters that each step has of its own; shared ones are captured.
         let own = [(&first.forward, names(|step| step.forward)), (&first.inverse, names(|step| step.inverse))];
         let own = own.iter().filter(|(first, names)| names.iter().all(|name| name != *first));
         let mut params: Vec<(String, Expr<'g>)> = vec![];
@@ -120,12 +125,7 @@ impl<'g> Steps<'_, 'g> {
         let given = xs.len();
         xs.extend(params.iter().map(|(_, rows)| *rows));
 
-        let bridge = self.betas.map(|betas| Bridge {
-            path: &self.chain.path,
-            beta: betas.at(0, t),
-            log_q0: Box::new(self.log_q0),
-        });
-        let start = Landscape { target: self.target, scope: self.target_scope.clone(), bridge, known: None };
+        let start = self.landscape(self.betas.map(|betas| betas.at(0, t)), None);
         let carry = Carry { visit: before, ends: start.ends(before.state.z)? };
         let (mut failed, mut kinds) = (None, vec![]);
         let body = |now: &[Expr<'g>], xs: &[Expr<'g>]| {

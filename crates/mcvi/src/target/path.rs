@@ -3,6 +3,7 @@
 use super::Point;
 use crate::any::{Own, any};
 use crate::error::Result;
+use crate::limits::positive;
 use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,6 +47,9 @@ impl Default for AnyPath {
 impl AnyPath {
     /// log π_β and its gradient.
     pub(crate) fn between<'g>(&self, beta: Expr<'g>, q0: Point<'g>, p: Point<'g>) -> Result<Point<'g>> {
+        if let AnyPath::Power(Power { exponent }) = self {
+            positive("exponent of a power path", *exponent)?;
+        }
         Ok(self.get()?.between(beta, q0, p))
     }
 }
