@@ -238,6 +238,11 @@ impl Chain {
         Chain { whitened: true, ..self }
     }
 
+    /// Whether it runs in whitened coordinates.
+    pub fn is_whitened(&self) -> bool {
+        self.whitened
+    }
+
     /// The initial distribution alone.
     pub(crate) fn initial_alone(&self) -> Self {
         Chain { whitened: self.whitened, ..Chain::new(self.initial.clone()) }

@@ -1,11 +1,13 @@
 //! One call to infer: its verdicts are right where the answer is known, and how it ends is said.
 
+use mcvi::density::{Gaussian, Inputs};
 use mcvi::diagnostics::{Weights, summarise};
 use mcvi::fit::StopReason;
-use mcvi::infer::{ChainChoice, Posterior, Request, VerdictKind, infer, infer_observed};
+use mcvi::infer::{Attempt, ChainChoice, Posterior, Request, VerdictKind, infer, infer_observed};
 use mcvi::model::{Model, normal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
-use mcvi::{DescribedModel, Error, log_density, posteriors, target};
+use mcvi::transition::{TimeNetwork, Uha};
+use mcvi::{Chain, DescribedModel, Error, Sharing, log_density, posteriors, target};
 use std::ops::ControlFlow;
 
 /// What is known of a marginal: its name, mean and standard deviation.
@@ -157,6 +159,30 @@ fn a_gaussian_alone_is_called_good_only_where_it_is() {
         assert_good_means_right("stomach-cancer", &stomach_cancer(), ChainChoice::None, seed);
     }
     assert_good_means_right("banana", &banana(), ChainChoice::None, 3);
+}
+
+#[test]
+fn a_given_chain_is_fitted_in_stages_and_is_the_result() {
+    let spread = TimeNetwork::new(Inputs::POSITION, &[8]);
+    let chain = Chain::new(Gaussian::diagonal()).whitened();
+    let chain = chain.steps(4, Sharing::Nothing, Uha::new(1).spread(spread)).annealed_learned();
+    let mut request = request(ChainChoice::Given(chain.clone()), 1);
+    request.settings.iterations = 2000;
+    let posterior = infer(model("banana"), &request).expect("a posterior");
+    let [gaussian, contained, whole] = &posterior.attempts[..] else { panic!("{:?}", posterior.attempts) };
+    assert!(gaussian.chain.is_empty() && Some(&contained.chain) == chain.contained().as_ref());
+    assert!(whole.chain == chain && *posterior.approximation.chain() == chain && posterior.kept == 2);
+    let bound = |a: &Attempt| a.outcome.as_ref().expect("a fit").diagnostics.bound;
+    let (before, after) = (bound(contained), bound(whole));
+    assert!(after.value > before.value - 2.0 * before.se.hypot(after.se), "{before:?} and {after:?}");
+}
+
+#[test]
+fn a_gaussian_that_is_good_from_the_beginning_is_not_fitted() {
+    let normal = target(3, |_, z| (z - 1.0).square().sum(&[1]) * -2.0);
+    let posterior = infer(normal, &request(ChainChoice::Auto, 1)).expect("a posterior");
+    assert_eq!((posterior.verdict.kind, posterior.iterations), (VerdictKind::Good, 0));
+    assert_eq!((posterior.attempts.len(), posterior.stop_reason), (1, StopReason::Converged));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The report of a fit.
 
-use super::result::{Outcome, advice};
+use super::result::{Outcome, advice, attempt_text};
 use crate::number::{fixed, with_error};
 use crate::report::{self, Page, ParameterRow, Section};
 use anyhow::Result;
@@ -47,6 +47,10 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             facts.push((format!("Mode {} of {}", i + 1, p.modes.len()), describe(mode, p.model.as_ref())?));
         }
     }
+    for (i, attempt) in p.attempts.iter().enumerate().filter(|_| p.attempts.len() > 1) {
+        let kept = if i == p.kept { ", kept" } else { "" };
+        facts.push((format!("Attempt {}{kept}", i + 1), format!("{}: {}", attempt.chain, attempt_text(attempt))));
+    }
     facts.extend(about.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
     let parameters = outcome
         .summaries
@@ -68,24 +72,25 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
         figure: Some(figure.to_svg()),
         table: None,
     };
-    let trace: Vec<(f64, f64, f64)> = p
-        .attempts
-        .get(p.kept)
-        .map_or(vec![], |a| a.report.trace.iter().map(|l| (l.iteration as f64, l.bound, l.se)).collect());
+    let kept = p.attempts.get(p.kept).and_then(|a| a.outcome.as_ref().ok());
+    let trace: Vec<(f64, f64, f64)> =
+        kept.map_or(vec![], |f| f.report.trace.iter().map(|l| (l.iteration as f64, l.bound, l.se)).collect());
     let pair = |m: &mcvi::diagnostics::Mean| (m.value, m.se);
     let steps: Vec<(f64, f64)> = j.steps.iter().map(pair).collect();
-    let mut sections = vec![
-        section(
+    let mut sections = vec![];
+    // A Gaussian that was good from the beginning has none.
+    if !trace.is_empty() {
+        sections.push(section(
             "The bound during the fit",
             "Each point is the mean of 50 iterations; the curve should have levelled off.",
             report::figures::bound_trace(&trace),
-        ),
-        section(
-            "Marginals",
-            "Raw draws of the first parameters, before any reweighting.",
-            report::figures::marginals(&columns),
-        ),
-    ];
+        ));
+    }
+    sections.push(section(
+        "Marginals",
+        "Raw draws of the first parameters, before any reweighting.",
+        report::figures::marginals(&columns),
+    ));
     if columns.len() > 1 {
         sections.push(section("Pairs", "Draws of pairs of parameters.", report::figures::pairs(&columns)));
     }

@@ -6,7 +6,7 @@ use crate::store::Column;
 use anyhow::Result;
 use mcvi::diagnostics::{LogMean, Mean, SummaryTable};
 use mcvi::fit::StopReason;
-use mcvi::infer::{Advice, Posterior, VerdictKind};
+use mcvi::infer::{Advice, Attempt, Fitted, Posterior, VerdictKind};
 use mcvi::model::{Quantities, Quantity};
 use mcvi::{BayesianModel, Draws, Hardware};
 use serde_json::{Map, Value, json};
@@ -69,6 +69,7 @@ impl Outcome {
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
             "summaries": if self.posterior.is_reweightable() { "reweighted" } else { "raw" },
+            "attempts": self.posterior.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
             "interrupted": self.posterior.stop_reason == StopReason::Interrupted,
             "iterations": self.posterior.iterations,
             "seconds": n(self.seconds),
@@ -112,6 +113,13 @@ impl Outcome {
                 StopReason::Interrupted => ", interrupted",
             }
         );
+        if self.posterior.attempts.len() > 1 {
+            let _ = writeln!(text, "\nTried, in order:");
+        }
+        for (i, attempt) in self.posterior.attempts.iter().enumerate().filter(|_| self.posterior.attempts.len() > 1) {
+            let kept = if i == self.posterior.kept { " (kept)" } else { "" };
+            let _ = writeln!(text, "  {}: {}{kept}", attempt.chain, attempt_text(attempt));
+        }
         let kind = if self.posterior.is_reweightable() { "reweighted" } else { "raw" };
         let shown = SummaryTable(self.summaries.0.iter().take(SHOWN).cloned().collect()).to_string();
         let (header, rows) = shown.split_once('\n').unwrap_or((&shown, ""));
@@ -120,6 +128,38 @@ impl Outcome {
             let _ = writeln!(text, "… and {} more; --json or --out has them all", self.summaries.0.len() - SHOWN);
         }
         text.trim_end().to_owned()
+    }
+}
+
+/// How an attempt went, in words.
+pub fn attempt_text(attempt: &Attempt) -> String {
+    match &attempt.outcome {
+        Err(why) => format!("failed: {why}"),
+        Ok(Fitted { verdict, diagnostics: j, report, .. }) => format!(
+            "{}, log p(x) ≥ {}, k̂ {}, effective {:.0} %, {:.1} s",
+            verdict.kind.word(),
+            fixed(j.bound.value, 3),
+            fixed(j.pareto_k, 2),
+            100.0 * j.effective_share(),
+            report.seconds
+        ),
+    }
+}
+
+fn attempt_json(attempt: &Attempt) -> Value {
+    let n = json_number;
+    let chain = attempt.chain.to_string();
+    match &attempt.outcome {
+        Err(why) => json!({ "chain": chain, "error": why }),
+        Ok(Fitted { verdict, diagnostics: j, report, .. }) => json!({
+            "chain": chain,
+            "verdict": verdict.kind.word(),
+            "reasons": verdict.reasons,
+            "bound": { "value": n(j.bound.value), "se": n(j.bound.se) },
+            "pareto_k": n(j.pareto_k),
+            "ess_fraction": n(j.effective_share()),
+            "iterations": report.iterations,
+        }),
     }
 }
 

@@ -60,6 +60,13 @@ pub struct Diagnostics {
     pub lost: usize,
 }
 
+impl Diagnostics {
+    /// The effective share of the draws, given the weights.
+    pub fn effective_share(&self) -> f64 {
+        self.effective / self.bound.n as f64
+    }
+}
+
 impl Approximation {
     /// Independent draws. The same seed gives the same draws.
     pub fn draw(&self, count: usize, seed: u64) -> Result<Draws> {

@@ -3,7 +3,7 @@
 use super::Attempt;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use crate::fit::{Allowance, Schedule, Settings};
+use crate::fit::{Allowance, FitReport, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
 /// The budget for all fits together; unlimited by default.
@@ -33,15 +33,19 @@ impl Budget {
 /// Whether the next fit can start. Iterations are given to the last one, so that a fit stopped by the clock can be
 /// repeated by their number. Time is planned, so that none is spent on a fit that is not expected to finish.
 pub(super) fn affordable(allowed: &Allowance, chain: &Chain, settings: &Settings, past: &[Attempt]) -> bool {
-    let Some(last) = past.last() else { return true };
-    let expected = last.report.seconds / cost(&last.chain, last.report.iterations)
-        * cost(chain, expected_iterations(settings, past));
+    let Some((chain_before, last)) = fitted(past).last() else { return true };
+    let expected =
+        last.seconds / cost(chain_before, last.iterations) * cost(chain, expected_iterations(settings, past));
     allowed.iterations_left(0.0) > 0 && allowed.seconds_left().is_none_or(|left| expected <= left)
+}
+
+fn fitted(past: &[Attempt]) -> impl Iterator<Item = (&Chain, &FitReport)> {
+    past.iter().filter_map(|a| Some((&a.chain, &a.outcome.as_ref().ok()?.report)))
 }
 
 /// A schedule runs to its end; a fit that stops by itself is likely to take about as long as the last one.
 fn expected_iterations(settings: &Settings, past: &[Attempt]) -> usize {
-    let longest = past.iter().map(|a| a.report.iterations).max().unwrap_or(0);
+    let longest = fitted(past).map(|(_, report)| report.iterations).max().unwrap_or(0);
     if settings.schedule == Schedule::Automatic { longest.min(settings.iterations) } else { settings.iterations }
 }
 

@@ -1,6 +1,6 @@
 //! The state of an inference, to be saved and resumed.
 
-use super::ladder;
+use super::{ChainChoice, ladder};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::FitState;
@@ -38,8 +38,8 @@ struct Origin {
 pub(super) struct Rung {
     pub chain: Chain,
     pub iterations: usize,
-    /// The state of its fit; none if it failed.
-    pub state: Option<FitState>,
+    /// The state of its fit, or why it failed.
+    pub state: std::result::Result<FitState, String>,
 }
 
 impl Checkpoint {
@@ -77,13 +77,19 @@ impl Checkpoint {
         Ok(Some(initialisation.clone()))
     }
 
-    /// Check that its rungs are the first of this ladder.
-    pub(super) fn check(&self, ladder: &[Chain]) -> Result<()> {
+    /// Check that its rungs are the first of this ladder. Where the chains are ours to choose, they stay as they were chosen
+    /// then, perhaps by an earlier version.
+    pub(super) fn agree(&self, choice: &ChainChoice, ladder: &mut [Chain]) -> Result<()> {
         for (i, rung) in self.rungs.iter().enumerate() {
-            if ladder.get(i) != Some(&rung.chain) {
-                let requested = ladder.get(i).map_or("nothing more".to_owned(), Chain::to_string);
-                let why = format!("it is the state of another chain: {}, where {requested} was requested", rung.chain);
-                return Err(Error::Setting { what: "state of a fit", why });
+            match ladder.get_mut(i) {
+                Some(chain) if *choice == ChainChoice::Auto => chain.clone_from(&rung.chain),
+                Some(chain) if *chain == rung.chain => {}
+                other => {
+                    let requested = other.map_or("nothing more".to_owned(), |chain| chain.to_string());
+                    let why =
+                        format!("it is the state of another chain: {}, where {requested} was requested", rung.chain);
+                    return Err(Error::Setting { what: "state of a fit", why });
+                }
             }
         }
         Ok(())
@@ -101,10 +107,15 @@ impl Checkpoint {
         }
         record.set_text("rungs", self.rungs.len());
         for (i, rung) in self.rungs.iter().enumerate() {
-            let mut part = rung.state.as_ref().map_or_else(|| Ok(Record::default()), FitState::record)?;
-            if rung.state.is_none() {
-                part.set_text("failed", rung.iterations);
-            }
+            let mut part = match &rung.state {
+                Ok(state) => state.record()?,
+                Err(why) => {
+                    let mut part = Record::default();
+                    part.set_text("failed", rung.iterations);
+                    part.set_text("why", why);
+                    part
+                }
+            };
             part.set_json("chain", &rung.chain)?;
             record.add(&i.to_string(), part);
         }
@@ -142,10 +153,11 @@ impl Checkpoint {
             chain.check().map_err(|e| e.to_string())?;
             if part.text("failed").is_some() {
                 let iterations = part.read::<u32>("failed")? as usize;
-                return Ok(Rung { chain, iterations, state: None });
+                let why = part.text("why").unwrap_or("it could not be fitted").to_owned();
+                return Ok(Rung { chain, iterations, state: Err(why) });
             }
             let state = FitState::from_record(&part)?;
-            Ok(Rung { chain, iterations: state.iterations(), state: Some(state) })
+            Ok(Rung { chain, iterations: state.iterations(), state: Ok(state) })
         };
         if covariance.len() != center.len().pow(2) {
             return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));

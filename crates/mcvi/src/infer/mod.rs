@@ -4,8 +4,9 @@
 //! chains of increasing length are fitted until one is good, the ladder ends or the budget is used up: a step is added
 //! only if one is not enough.
 //!
-//! Every rung of the ladder is a fit of its own that depends on no other. A [`Checkpoint`] holds the state of each.
-//! [`infer_from`] climbs the ladder again with those, so that the result is the same as if it had never stopped.
+//! Every rung of the ladder is a fit of its own, which may begin with the result of the one before. A [`Checkpoint`] holds
+//! the state of each. [`infer_from`] climbs the ladder again with those, so that the result is the same as if it had never
+//! stopped.
 
 mod budget;
 mod checkpoint;
@@ -20,7 +21,7 @@ pub use checkpoint::Checkpoint;
 pub use climb::infer_from;
 pub use ladder::hamiltonian as hamiltonian_chain;
 pub use modes::Mode;
-pub use posterior::{Attempt, Posterior};
+pub use posterior::{Attempt, Fitted, Posterior};
 pub use verdict::{Advice, Verdict, VerdictKind};
 
 use crate::bayesian_model::BayesianModel;

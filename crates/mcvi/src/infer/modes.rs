@@ -6,7 +6,6 @@
 
 use crate::approximation::{Approximation, Diagnostics};
 use crate::chain::Chain;
-use crate::density::Gaussian;
 use crate::error::{Error, Result};
 use crate::fit::{Settings, fit};
 use crate::hardware::Hardware;
@@ -60,13 +59,13 @@ impl Mode {
 pub(super) fn find(
     target: &Arc<dyn Target>,
     starts: usize,
-    full: bool,
+    gaussian: &Chain,
     settings: &Settings,
     hardware: Hardware,
 ) -> Result<Vec<Mode>> {
     let mut modes = climb(target.as_ref(), starts, settings.seed)?;
     if modes.len() > 1 {
-        modes = compare(target, modes, full, settings, hardware)?;
+        modes = compare(target, modes, gaussian, settings, hardware)?;
     }
     let total: f64 = modes.iter().map(|m| (m.evidence() - modes[0].evidence()).exp()).sum();
     let best = modes[0].evidence();
@@ -78,16 +77,15 @@ pub(super) fn find(
 fn compare(
     target: &Arc<dyn Target>,
     modes: Vec<Mode>,
-    full: bool,
+    gaussian: &Chain,
     settings: &Settings,
     hardware: Hardware,
 ) -> Result<Vec<Mode>> {
     let settings = Settings { iterations: ITERATIONS, seconds: None, ..settings.clone() };
     let mut known: Vec<(Initialisation, Mode)> = vec![];
     for mode in modes {
-        let gaussian = if full { Gaussian::full() } else { Gaussian::diagonal() };
-        let chain = Chain::new(gaussian);
-        let mut plain = Approximation::initialised(target.clone(), chain, mode.initialisation.clone(), hardware)?;
+        let mut plain =
+            Approximation::initialised(target.clone(), gaussian.clone(), mode.initialisation.clone(), hardware)?;
         match fit(&mut plain, &settings) {
             // If it cannot be fitted, use the Gaussian it started from.
             Ok(_) | Err(Error::Fit { .. }) => {}

@@ -4,7 +4,7 @@ use super::{Checkpoint, Mode, Verdict};
 use crate::approximation::{Approximation, Diagnostics, Draws};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
-use crate::diagnostics::{Mean, RELIABLE_K, SummaryTable, Weights, summarise};
+use crate::diagnostics::{RELIABLE_K, SummaryTable, Weights, summarise};
 use crate::error::Result;
 use crate::fit::{FitReport, StopReason};
 use crate::model::{Quantities, Quantity};
@@ -25,7 +25,7 @@ pub struct Posterior {
     pub verdict: Verdict,
     /// The modes found, the best first.
     pub modes: Vec<Mode>,
-    /// The chains that were tried, in order.
+    /// The chains that were tried, in order, those that failed included.
     pub attempts: Vec<Attempt>,
     /// The index of the one that was kept.
     pub kept: usize,
@@ -44,10 +44,20 @@ pub struct Posterior {
 pub struct Attempt {
     /// The chain.
     pub chain: Chain,
-    /// Its bound.
-    pub bound: Mean,
-    /// How its fit went.
+    /// How its fit went, or why it failed.
+    pub outcome: std::result::Result<Fitted, String>,
+}
+
+/// A fit that was judged.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fitted {
+    /// How the fit went.
     pub report: FitReport,
+    /// Diagnostics of its draws.
+    pub diagnostics: Diagnostics,
+    /// The verdict on it.
+    pub verdict: Verdict,
 }
 
 impl Posterior {
@@ -68,7 +78,7 @@ impl Posterior {
 
     /// The effective share of the draws, given the weights.
     pub fn effective_share(&self) -> f64 {
-        self.diagnostics.effective / self.draws.z.len() as f64
+        self.diagnostics.effective_share()
     }
 
     /// The marginal of every element of every parameter and generated quantity. Print it for a table.

@@ -120,7 +120,7 @@ impl Verdict {
 pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) -> Verdict {
     let n = draws.z.len() as f64;
     let plain = draws.steps.is_empty();
-    let share = diagnostics.effective / n;
+    let share = diagnostics.effective_share();
     let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![] };
     if diagnostics.lost > 0 {
         let reason = format!("{} of {n} draws have no weight: the bound is −∞", diagnostics.lost);

@@ -4,10 +4,7 @@
 //! "Differentiable annealed importance sampling and the perils of gradient noise", whose chain (DAIS) is the same in law.
 //! Usually on bridges, see [`Chain::annealed_learned`](crate::Chain::annealed_learned).
 
-use super::{
-    AnyTransition, ChainState, Diagnostic, Direction, Mass, Momentum, Moved, StepScope, TimeNetwork, Transition,
-    counted,
-};
+use super::{AnyTransition, ChainState, Direction, Mass, Momentum, Moved, StepScope, TimeNetwork, Transition, counted};
 use crate::error::Result;
 use crate::limits::{self, positive, within};
 use crate::params::Params;
@@ -133,8 +130,7 @@ impl Uha {
         let refreshment = squares.sum(&[1]) * 0.5;
 
         // The leapfrogs preserve volume, and are undone exactly.
-        let (first, mut v) = (here, rest.times(refreshed));
-        let start = rest.log_density(v);
+        let mut v = rest.times(refreshed);
         for _ in 0..self.leapfrogs {
             v = v + eps * 0.5 * rest.force(root.transposed(here.gradient));
             here = target.at(here.z + eps * root.times(v))?;
@@ -144,9 +140,8 @@ impl Uha {
         // The step ends with the density of its momentum and takes back the one before, so that the sum may stop after any.
         let log_density = rest.log_density(v);
         let log_ratio = refreshment + log_density - before.log_density;
-        let energy_change = start + first.log_p - log_density - here.log_p;
         let moved = state.at(here.z).with_momentum(Momentum { v, log_density });
-        Ok(Moved::new(moved, log_ratio).with(Diagnostic::EnergyChange, energy_change))
+        Ok(Moved::new(moved, log_ratio))
     }
 }
 
