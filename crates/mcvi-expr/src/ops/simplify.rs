@@ -1,5 +1,6 @@
 //! Rewrites of elementwise arithmetic as it is built: what derivatives leave behind, and what is exact to leave out.
 
+use super::affine;
 use super::elementwise::fold_binary;
 use crate::array::Array;
 use crate::graph::{Expr, Op};
@@ -18,9 +19,10 @@ pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'
         Binary::Add if ca == Some(0.0) => Some(b),
         Binary::Add if cb == Some(0.0) => Some(a),
         Binary::Add => match (negated(a), negated(b)) {
-            (_, Some(y)) => Some(a - y),
+            (Some(x), Some(y)) => Some(-(x + y)),
+            (None, Some(y)) => Some(a - y),
             (Some(x), None) => Some(b - x),
-            _ => a.joined_with(b),
+            _ => a.joined_with(b).or_else(|| affine::summed(a, b)).or_else(|| affine::summed(b, a)),
         },
         Binary::Sub if cb == Some(0.0) => Some(a),
         Binary::Sub if ca == Some(0.0) => Some(-b),
@@ -39,7 +41,7 @@ pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'
             _ => match (ca, cb) {
                 (Some(c), None) => rescaled(b, c),
                 (None, Some(c)) => rescaled(a, c),
-                _ => handed_on(a, b).or_else(|| handed_on(b, a)),
+                _ => [(a, b), (b, a)].into_iter().find_map(|(a, b)| handed_on(a, b).or_else(|| affine::signed(a, b))),
             },
         },
         Binary::Div if cb == Some(1.0) => Some(a),
