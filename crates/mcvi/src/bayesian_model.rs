@@ -53,6 +53,12 @@ pub trait BayesianModel: Target {
         Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
+    /// Draws from the prior in free coordinates, from which modes are searched; none where there is no proper prior, or where
+    /// it cannot be drawn from.
+    fn prior_coordinates(&self, _count: usize, _seed: u64) -> Result<Vec<Vec<f64>>> {
+        Ok(vec![])
+    }
+
     /// The same model with other observations of the same size, for simulated data.
     fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
@@ -243,6 +249,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         (**self).prior(count, seed)
     }
+    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        (**self).prior_coordinates(count, seed)
+    }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         (**self).observing(observations)
     }
@@ -266,6 +275,9 @@ impl BayesianModel for Model {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         Model::prior(self, count, seed)
+    }
+    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        Model::prior_coordinates(self, count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Ok(Arc::new(Model::observing(self, observations)?))
@@ -318,6 +330,9 @@ impl BayesianModel for DescribedModel {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.model.prior(count, seed)
+    }
+    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        self.model.prior_coordinates(count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         BayesianModel::observing(&self.model, observations)
