@@ -23,7 +23,7 @@ pub struct Options {
     /// Targets at a time, each on one thread. [default: one for each processor]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Seconds that inference may take for a target. Results are the same on any machine only where it takes less.
+    /// Seconds that inference may take for a target. Outcomes depend on the machine where it plays a part.
     #[arg(long, default_value_t = 60.0)]
     seconds_each: f64,
     /// File for the outcomes, one JSON object a line, each written as soon as it is there.

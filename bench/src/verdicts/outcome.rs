@@ -49,6 +49,9 @@ pub struct Outcome {
     pub sd_ratio: Option<f64>,
     /// The modes of a mixture.
     pub modes: Vec<ModeOutcome>,
+    /// Whether the limit on time ended inference, or kept it from trying a longer chain. Then the outcome depends on the
+    /// machine.
+    pub is_stopped: bool,
     /// Wall time.
     pub seconds: f64,
 }
@@ -101,6 +104,7 @@ pub fn run(problem: &Problem, seconds: f64) -> Outcome {
         mean_error: None,
         sd_ratio: None,
         modes: modes(problem),
+        is_stopped: false,
         seconds: 0.0,
     };
     let budget = Budget { seconds: Some(seconds), ..Budget::default() };
@@ -128,6 +132,7 @@ impl Outcome {
         (self.bound, self.bound_se) = (finite(found.bound.value), finite(found.bound.se));
         (self.log_evidence, self.log_evidence_se) = (finite(found.log_evidence.value), finite(found.log_evidence.se));
         (self.pareto_k, self.ess) = (finite(found.pareto_k), finite(found.effective));
+        self.is_stopped = !posterior.stop_reason.is_complete();
         let draws = &posterior.draws;
         self.draws = draws.z.len();
         // Always reweighted, whether or not inference thinks that it may be.

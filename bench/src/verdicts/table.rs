@@ -116,6 +116,12 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
         found(&counted).words(),
         Share::of(among(&|f| f.name == "two-mode"), |o| reaches_two_modes(o)).words(),
     );
+    let stopped = Share::of(outcomes, |o| o.is_stopped);
+    let _ = writeln!(
+        text,
+        "\nThe limit on time played a part in {}: their outcomes depend on the machine.",
+        stopped.words()
+    );
     let listed: Vec<&Outcome> = outcomes.iter().filter(|o| o.verdict == "good" && is_wrong(o)).collect();
     if !listed.is_empty() {
         text += "\n`good` and wrong:\n\n";

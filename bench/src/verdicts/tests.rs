@@ -153,6 +153,7 @@ fn outcome(log_evidence: f64, se: f64, mean_error: f64) -> Outcome {
         mean_error: Some(mean_error),
         sd_ratio: Some(1.0),
         modes: vec![mode(0.6, 0.61, None), mode(0.4, 0.39, Some(0.1))],
+        is_stopped: false,
         seconds: 1.0,
     }
 }
