@@ -52,6 +52,10 @@ pub fn infer_from(
     for (i, chain) in ladder.into_iter().enumerate() {
         let past = saved.rungs.get(i);
         let settings = ladder::settings(&chain, &request.settings, &request.chain);
+        let so_far = best.as_ref().map(|(_, best)| best.verdict.kind);
+        if past.is_none() && !ladder::is_worthwhile(&request.chain, &chain, so_far) {
+            break;
+        }
         if past.is_none() && !budget::affordable(&allowed, &chain, &settings, &attempts) {
             stop_reason = StopReason::Budget;
             break;

@@ -1,6 +1,6 @@
 //! The chains to try, from the shortest to the longest, how each begins, and the settings for each.
 
-use super::ChainChoice;
+use super::{ChainChoice, VerdictKind};
 use crate::approximation::{Approximation, Diagnostics};
 use crate::chain::{Chain, Sharing};
 use crate::density::{AnyDensity, Gaussian, Inputs};
@@ -22,6 +22,9 @@ const NETWORKS: usize = 20_000;
 const FULL: usize = 100;
 /// Maximum dimension in which the matrices of linear momentum means are learned by default.
 const LINEAR: usize = 50;
+
+/// Steps of a chain that is tried for its own sake.
+const LONG: usize = 8;
 
 /// Draws of the Gaussian whose moments whiten the chains after it.
 const MOMENTS: usize = 20_000;
@@ -106,6 +109,11 @@ pub(super) fn start(
     }
     let draws = before.draw(MOMENTS, derive_seed(seed, "moments"))?;
     before.restarted(chain.clone(), Initialisation::moments(&draws.z))
+}
+
+/// Whether a chain is worth trying: the longest takes as long as all others, and is for what cannot be used without it.
+pub(super) fn is_worthwhile(choice: &ChainChoice, chain: &Chain, best: Option<VerdictKind>) -> bool {
+    *choice != ChainChoice::Auto || chain.len() <= LONG || best.is_none_or(|kind| kind == VerdictKind::DoNotTrust)
 }
 
 /// Whether a good approximation is good enough to stop at: a short chain with a borderline verdict is not.
