@@ -5,6 +5,7 @@ mod draws;
 mod gradient;
 mod inverse_regression;
 mod save;
+mod upper;
 
 pub use annealing::Annealed;
 pub(crate) use draws::Bounds;
