@@ -53,6 +53,11 @@ pub trait BayesianModel: Target {
         Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
+    /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior).
+    fn unconstrained(&self, _parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        Err(Error::Target { why: "it does not know the free coordinates of its parameters".to_owned() })
+    }
+
     /// The same model with other observations of the same size, for simulated data.
     fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
@@ -243,6 +248,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         (**self).prior(count, seed)
     }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        (**self).unconstrained(parameters)
+    }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         (**self).observing(observations)
     }
@@ -266,6 +274,9 @@ impl BayesianModel for Model {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         Model::prior(self, count, seed)
+    }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        Model::unconstrained(self, parameters)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Ok(Arc::new(Model::observing(self, observations)?))
@@ -318,6 +329,9 @@ impl BayesianModel for DescribedModel {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.model.prior(count, seed)
+    }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        self.model.unconstrained(parameters)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         BayesianModel::observing(&self.model, observations)
