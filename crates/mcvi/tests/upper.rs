@@ -5,6 +5,7 @@ mod common;
 use common::{Case, On, Starts, Tilted};
 use mcvi::density::Gaussian;
 use mcvi::diagnostics::mean;
+use mcvi::infer::{ChainChoice, Request, infer};
 use mcvi::transition::{Gibbs, Hamiltonian, Inverse, Ldvi, MetropolisHastings, OverRelaxation, RandomWalk, Uha};
 use mcvi::{Approximation, Chain, Error, Scope, Sharing, Target};
 use mcvi_expr::{Array, Expr};
@@ -59,12 +60,12 @@ fn scattered() -> impl Iterator<Item = f64> {
     (1..).map(|i| (f64::from(i) * 0.618_033_988_749_895).fract() * 2.0 - 1.0)
 }
 
-/// An approximation whose networks are not zero.
-fn approximation(case: &Case) -> Approximation {
+/// An approximation whose networks are not zero but of this size, so that a mistake in their use shows.
+fn approximation(case: &Case, size: f64) -> Approximation {
     let mut approximation = case.approximation();
     let zeros = approximation.params().iter().filter(|(_, p)| p.learned && p.value.to_f64().iter().all(|x| *x == 0.0));
     for (name, shape) in zeros.map(|(name, p)| (name.to_owned(), p.value.shape().clone())).collect::<Vec<_>>() {
-        let moved = scattered().map(|x| 0.3 * x).take(shape.size()).collect::<Vec<_>>();
+        let moved = scattered().map(|x| size * x).take(shape.size()).collect::<Vec<_>>();
         approximation.params_mut().set(&name, Array::new(shape, moved).unwrap()).unwrap();
     }
     approximation
@@ -80,7 +81,7 @@ fn sigmoid(x: f64) -> f64 {
 fn paths_there_and_back_have_one_density_ratio() {
     let mut refused = vec![];
     for case in common::all(&Starts::default()) {
-        let approximation = approximation(&case);
+        let approximation = approximation(&case, 1.0);
         let n = 8000;
         let z = exact(on(&case), n, 3);
         let upper = match approximation.upper_bounds(&z, 5) {
@@ -124,7 +125,7 @@ fn the_mean_of_the_inverse_is_the_inverse_evidence() {
         ("LDVI", narrow().steps(2, Sharing::Nothing, Ldvi { uha: Uha::new(1), drift: network() })),
     ] {
         let case = Case::new(name, On::Tilted, chain);
-        let upper = approximation(&case).upper_bounds(&exact(On::Tilted, 20_000, 6), 7).unwrap();
+        let upper = approximation(&case, 0.3).upper_bounds(&exact(On::Tilted, 20_000, 6), 7).unwrap();
         let inverse = mean(&upper.iter().map(|u| (case.log_evidence - u).exp()).collect::<Vec<_>>());
         assert!((inverse.value - 1.0).abs() < 5.0 * inverse.se, "{name}: Z E exp(−U) is {inverse:?}");
         assert!(inverse.se < 0.03, "{name}: {inverse:?}");
@@ -245,4 +246,16 @@ fn averages_over_simulated_data_bracket_the_evidence() {
         let share = over(&|i| f64::from(u8::from(singles[i] < truths[i] - b)));
         assert!(share.value <= (-b).exp() + 2.0 * share.se, "U is {b} below log Z in {share:?}");
     }
+}
+
+/// On real data the reweighted draws stand for draws of the posterior: an estimate, here of a posterior of known evidence.
+#[test]
+fn reweighted_draws_give_an_upper_estimate() {
+    let skewed = mcvi::target(2, |scope, z| common::Skewed.log_density(scope, z));
+    let request = Request { chain: ChainChoice::None, ..Request::default() };
+    let posterior = infer(skewed, &request).unwrap();
+    let (lower, upper) = (posterior.diagnostics.bound, posterior.upper_estimate(10_000, 3).unwrap().unwrap());
+    let log_evidence = common::Skewed::log_evidence();
+    assert!(upper.value > log_evidence - 4.0 * upper.se, "{upper:?} is below {log_evidence}");
+    assert!(upper.value - lower.value < 0.5 && upper.n == 10_000, "{lower:?} {upper:?}");
 }
