@@ -1,12 +1,13 @@
 //! The workloads that speed is measured on. Most are built directly from expressions: Hamiltonian variational inference for a
 //! deep generative model, for the beta-binomial model of stomach cancer mortality, and for models with a recursion. Annealed
-//! steps for a logistic regression are built by the library.
+//! steps for a logistic regression are built by the library. `verdicts` measures something else: how often inference is right.
 
 pub mod hvi;
 pub mod loops;
 pub mod sonar;
 pub mod stomach;
 pub mod vae;
+pub mod verdicts;
 
 use mcvi_expr::{Array, DType, Device, Expr, Graph, Program, ProgramBuilder, Result};
 

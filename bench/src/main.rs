@@ -1,5 +1,6 @@
 //! The worker that `bench/compare` drives: one workload, commands on standard input, one JSON object a line back.
 
+mod campaign;
 mod fuzz;
 
 use anyhow::{Context, Result, bail};
@@ -33,6 +34,8 @@ enum Command {
     },
     /// Feed mutated files to every reader; a table at the end, and an error if an input was not survived.
     Fuzz(fuzz::Options),
+    /// Run inference on random targets with known answers; a table of verdicts against truth, by family.
+    Verdicts(campaign::Options),
 }
 
 #[derive(Parser)]
@@ -318,6 +321,7 @@ fn main() -> Result<()> {
         Command::Worker(settings) => (settings, false),
         Command::Profile(settings) => (settings, true),
         Command::Fuzz(options) => return fuzz::run(&options),
+        Command::Verdicts(options) => return campaign::campaign(&options),
         Command::Loops { device, seconds } => return loops(device, seconds),
     };
     let start = Instant::now();

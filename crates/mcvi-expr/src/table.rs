@@ -245,6 +245,7 @@ macro_rules! elementwise {
                 }
                 /// 1 where `self < other`, else 0.
                 pub fn lt = Lt "lt" {
+                    fold(|a, b| f64::from(a < b))
                     vjp(flat)
                     cost(0.1)
                     cpu(light |a, b| sel(a < b, T::lit(1.0), T::lit(0.0)))
@@ -252,6 +253,7 @@ macro_rules! elementwise {
                 }
                 /// 1 where `self ≤ other`, else 0.
                 pub fn le = Le "le" {
+                    fold(|a, b| f64::from(a <= b))
                     vjp(flat)
                     cost(0.1)
                     cpu(light |a, b| sel(a <= b, T::lit(1.0), T::lit(0.0)))
@@ -259,6 +261,7 @@ macro_rules! elementwise {
                 }
                 /// 1 where `self = other`, else 0: element by element, unlike [`is_same`](Expr::is_same).
                 pub fn eq = Eq "eq" {
+                    fold(|a, b| f64::from(a == b))
                     vjp(flat)
                     cost(0.1)
                     cpu(light |a, b| sel(a == b, T::lit(1.0), T::lit(0.0)))

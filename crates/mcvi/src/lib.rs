@@ -105,7 +105,7 @@ mod whitening;
 mod wide;
 
 pub use any::Own;
-pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, NamedValues};
+pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, Mixture, NamedValues};
 pub use bayesian_model::{About, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
 pub use bound::{Estimate, lower_bound, upper_bound};
 pub use chain::{Chain, Sharing};

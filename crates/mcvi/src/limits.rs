@@ -10,6 +10,8 @@ pub const DRAWS: usize = 10_000_000;
 pub const GRADIENT_DRAWS: usize = 100_000;
 /// Starting points for the search for modes.
 pub const STARTS: usize = 1000;
+/// Modes that are fitted, each by a chain of its own.
+pub const MODES: usize = 16;
 /// Steps of a chain. Long ones of one kind run as a loop.
 pub const STEPS: usize = 4096;
 /// Leapfrogs, or kicks, of a step.

@@ -2,7 +2,10 @@
 
 use mcvi::fit::{Allowance, Fit, FitReport, FitState, Optimiser, Schedule, Settings, StopReason};
 use mcvi::infer::{Attempt, Budget, ChainChoice, Checkpoint, Posterior, Request, infer, infer_from, infer_observed};
-use mcvi::{Approximation, BayesianModel, Chain, DescribedModel, Error, Params, fit_observed, posteriors, target};
+use mcvi::{
+    Approximation, BayesianModel, Chain, DescribedModel, Error, Hardware, Mixture, Params, fit_observed, posteriors,
+    target,
+};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -132,7 +135,9 @@ fn assert_same(a: &Posterior, b: &Posterior) {
     assert_eq!((a.approximation.chain(), a.kept), (b.approximation.chain(), b.kept));
     assert_eq!((a.iterations, a.stop_reason), (b.iterations, b.stop_reason));
     assert!(a.draws == b.draws && a.diagnostics == b.diagnostics && a.verdict == b.verdict);
-    assert!(a.approximation.params() == b.approximation.params(), "other parameters");
+    let params =
+        |p: &Posterior| p.approximation.parts().map(|(part, w)| (part.params().clone(), w)).collect::<Vec<_>>();
+    assert!(params(a) == params(b), "other parameters");
     // Bit by bit, since a bound of −∞ has no error and NaN equals nothing.
     let bits = |m: mcvi::diagnostics::Mean| (m.value.to_bits(), m.se.to_bits());
     let outcome = |a: &Attempt| a.outcome.clone().map(|f| (bits(f.diagnostics.bound), timeless(&f.report)));
@@ -192,6 +197,30 @@ fn the_ladder_goes_on_from_the_rung_it_stood_on() {
     }
     std::fs::remove_file(&path).expect("removed");
     assert!(matches!(Checkpoint::load(&path), Err(Error::File { .. })));
+}
+
+#[test]
+fn a_mixture_is_saved_and_goes_on() {
+    let mixture = || -> Arc<dyn BayesianModel> { Arc::new(model("gaussian-mixture")) };
+    let chain = ChainChoice::Hamiltonian { steps: 1, leapfrogs: 2 };
+    let whole = infer(mixture(), &request(chain.clone(), None)).expect("a posterior");
+    assert_eq!(whole.approximation.parts().len(), 2);
+    let (path, mut checkpoint) = (file("mixture"), Checkpoint::default());
+    // Within the fit of the first mode, at its end, and within that of the second.
+    for total in [130, 400, 555] {
+        let limited = request(chain.clone(), Some(total));
+        let part = infer_from(mixture(), &limited, &checkpoint, |_| ControlFlow::Continue(())).expect("a posterior");
+        assert_eq!((part.stop_reason, part.iterations), (StopReason::Budget, total));
+        part.checkpoint.save(&path).expect("saved");
+        checkpoint = Checkpoint::load(&path).expect("loaded");
+    }
+    let end = infer_from(mixture(), &request(chain, None), &checkpoint, |_| ControlFlow::Continue(()));
+    assert_same(&whole, &end.expect("a posterior"));
+
+    whole.approximation.save(&path).expect("saved");
+    let read = Mixture::read(&path, Arc::new(model("gaussian-mixture")), None, Hardware::default()).expect("read");
+    assert_eq!(read.draw(1000, 5).expect("draws"), whole.approximation.draw(1000, 5).expect("draws"));
+    std::fs::remove_file(&path).expect("removed");
 }
 
 #[test]

@@ -7,13 +7,14 @@ use mcvi::density::Gaussian;
 use mcvi::diagnostics::mean;
 use mcvi::infer::{ChainChoice, Request, infer};
 use mcvi::transition::{Gibbs, Hamiltonian, Inverse, Ldvi, MetropolisHastings, OverRelaxation, RandomWalk, Uha};
-use mcvi::{Approximation, Chain, Error, Scope, Sharing, Target};
+use mcvi::{Approximation, Chain, Error, Initialisation, Mixture, Params, Scope, Sharing, Target};
 use mcvi_expr::{Array, Expr};
 use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Exp1, Gamma, StandardNormal};
 use std::f64::consts::TAU;
+use std::sync::Arc;
 
 fn normal(rng: &mut StdRng) -> f64 {
     rng.sample(StandardNormal)
@@ -262,6 +263,36 @@ fn averages_over_simulated_data_bracket_the_evidence() {
             assert!(share.value <= (-b).exp(), "{chain}: U is {b} below log Z in {share:?}");
         }
     }
+}
+
+/// A mixture of chains is one more variable of the path, the indicator, which r(m|z) draws backwards.
+#[test]
+fn mixtures_of_chains_run_backwards() {
+    let modes = [([-1.5, 0.0], 0.3f64), ([1.5, 0.5], 0.7)];
+    let target: Arc<dyn Target> = Arc::new(mcvi::target(2, move |scope, z| {
+        let part = |(center, weight): ([f64; 2], f64)| {
+            ((z - scope.vector(&center)).square().sum(&[1]) * -0.5 + (weight.ln() - TAU.ln() + 2.0)).expand(1)
+        };
+        scope.graph().concat(&modes.map(part), 1).logsumexp(&[1])
+    }));
+    let part = |center: [f64; 2]| {
+        let start = Initialisation::laplace(target.as_ref(), &Params::default(), Some(&center)).unwrap();
+        Approximation::from(target.clone(), Chain::new(Gaussian::diagonal()).step(Uha::new(1)), start).unwrap()
+    };
+    let mixture = Mixture::new(modes.map(|(center, _)| part(center)).to_vec(), 1).unwrap();
+    let mut rng = StdRng::seed_from_u64(2);
+    let exact = (0..20_000).map(|_| {
+        let ([a, b], _) = if rng.random_bool(0.3) { modes[0] } else { modes[1] };
+        vec![a + normal(&mut rng), b + normal(&mut rng)]
+    });
+    let z: Vec<Vec<f64>> = exact.collect();
+    let (upper, lower) = (mixture.upper_bounds(&z, 3).unwrap(), mixture.draw(20_000, 4).unwrap().log_weights);
+    let there = mean(&lower.iter().map(|l| sigmoid(l - 2.0)).collect::<Vec<_>>());
+    let back = mean(&upper.iter().map(|u| sigmoid(2.0 - u)).collect::<Vec<_>>());
+    assert!((there.value - back.value).abs() < 4.5 * there.se.hypot(back.se), "{there:?} there, {back:?} back");
+    let (lower, upper) = (mean(&lower), mean(&upper));
+    assert!(lower.value < 2.0 && upper.value > 2.0 && upper.value - lower.value < 1.0, "{lower:?} {upper:?}");
+    assert!(mixture.upper_bounds(&[vec![1.0]], 1).is_err());
 }
 
 /// On real data the reweighted draws stand for draws of the posterior: an estimate, here of a posterior of known evidence.

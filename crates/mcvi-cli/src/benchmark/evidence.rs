@@ -270,7 +270,10 @@ impl Start {
                 ..Request::default()
             };
             request.settings.seed = options.seed;
-            let gaussian = infer_observed(model, &request, |_, _| interrupts.flow())?.approximation;
+            let fitted = infer_observed(model, &request, |_, _| interrupts.flow())?.approximation;
+            let largest = fitted.parts().max_by(|a, b| a.1.total_cmp(&b.1));
+            let (gaussian, _) = largest.ok_or_else(|| anyhow!("nothing was fitted"))?;
+            let gaussian = gaussian.clone();
             let seed = derive_seed(options.seed, "moments");
             let moments = Initialisation::moments(&gaussian.draw(MOMENTS, seed)?.z);
             (gaussian, moments)

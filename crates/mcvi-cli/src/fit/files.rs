@@ -9,7 +9,7 @@ use crate::store::{arrow, csv, zarr};
 use anyhow::{Context, Result};
 use mcvi::fit::StopReason;
 use mcvi::infer::{Checkpoint, Request};
-use mcvi::{Approximation, BayesianModel, Hardware, disk};
+use mcvi::{BayesianModel, Hardware, Mixture, disk};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,10 +63,10 @@ pub fn publish_state(
 }
 
 /// Read the folder of a fit: the model, the fitted approximation and the seed of the fit.
-pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Approximation, u64)> {
+pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Mixture, u64)> {
     let saved = Saved::open(folder)?;
     let model = saved.model()?;
     let chain = saved.settings.chain.clone();
-    let approximation = Approximation::read(&saved.file(FIT), model.clone(), Some(chain), hardware)?;
+    let approximation = Mixture::read(&saved.file(FIT), model.clone(), Some(chain), hardware)?;
     Ok((model, approximation, saved.settings.request.settings.seed))
 }

@@ -52,8 +52,10 @@ impl Outcome {
             .0
             .iter()
             .map(|(name, s)| {
+                // What the tails do not allow to be estimated is not there.
+                let known = |x: f64, is_known: bool| if is_known { n(x) } else { Value::Null };
                 let summary = json!({
-                    "mean": n(s.mean), "sd": n(s.sd), "q05": n(s.q05), "q50": n(s.q50), "q95": n(s.q95),
+                    "mean": known(s.mean, s.has_mean), "sd": known(s.sd, s.has_sd), "q05": n(s.q05), "q50": n(s.q50), "q95": n(s.q95),
                 });
                 (name.clone(), summary)
             })
@@ -69,6 +71,8 @@ impl Outcome {
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
             "summaries": if self.posterior.is_reweightable() { "reweighted" } else { "raw" },
+            "outside": self.posterior.outside.map(|o| json!({ "log_evidence": n(o.value), "se": n(o.se) })),
+            "modes": self.posterior.modes.len(),
             "attempts": self.posterior.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
             "interrupted": self.posterior.stop_reason == StopReason::Interrupted,
             "iterations": self.posterior.iterations,

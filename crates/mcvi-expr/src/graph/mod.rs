@@ -185,6 +185,22 @@ impl Graph {
         Expr { graph: self, id }
     }
 
+    /// A literal that is what an operation on others gives, computed the first time it is asked for.
+    pub(crate) fn known<'g>(&'g self, op: Op, args: &[Expr<'g>], value: impl FnOnce() -> Array) -> Expr<'g> {
+        let (shape, dtype) = (Shape::scalar(), args[0].dtype());
+        // No node of this operation has the shape of a scalar.
+        let key = Node { op, args: args.iter().map(|a| a.id).collect(), shape, dtype };
+        let found = self.inner.borrow().index.get(&key).copied();
+        found.map_or_else(
+            || {
+                let literal = self.literal(value());
+                self.inner.borrow_mut().index.insert(key, literal.id);
+                literal
+            },
+            |id| self.expr(id),
+        )
+    }
+
     /// An expression that carries an error instead of a value.
     pub(crate) fn poison(&self, error: Error) -> Expr<'_> {
         let index = {

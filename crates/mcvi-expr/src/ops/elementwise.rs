@@ -2,7 +2,7 @@
 //! [`crate::table`].
 
 use super::Vjp;
-use super::simplify::simplify;
+use super::simplify::{fold_literals, simplify};
 use crate::error::{At, Error};
 use crate::graph::{Expr, Op};
 use crate::shape::{DType, Shape};
@@ -171,6 +171,9 @@ impl<'g> Expr<'g> {
         if let Some(folded) = self.as_const().and_then(|x| fold_unary(f, x)) {
             return self.same_type(folded).broadcast_to(shape);
         }
+        if let Some(folded) = fold_literals([self], |[x]| fold_unary(f, x)) {
+            return folded;
+        }
         // Work on the small array, then broadcast.
         match self.op() {
             Op::Broadcast => return self.args()[0].unary(f).broadcast_to(shape),
@@ -199,6 +202,9 @@ impl<'g> Expr<'g> {
             && small.size() < shape.size()
         {
             return sources[0].binary(f, sources[1]).broadcast_to(shape);
+        }
+        if let Some(folded) = fold_literals([a, b], |[x, y]| fold_binary(f, x, y)) {
+            return folded;
         }
         let (a, b) = (a.broadcast_to(&shape), b.broadcast_to(&shape));
         graph.build(name, &[a, b], at, || Ok((Op::Binary(f), shape, a.dtype())))
@@ -237,6 +243,9 @@ impl<'g> Expr<'g> {
             Some(0.0) => return b.broadcast_to(shape),
             Some(_) => return a.broadcast_to(shape),
             None => {}
+        }
+        if let Some(folded) = fold_literals([self, a, b], |[c, x, y]| Some(if c != 0.0 { x } else { y })) {
+            return folded;
         }
         let args = [self, a, b].map(|e| e.broadcast_to(&shape));
         graph.build("select", &args, at, || Ok((Op::Select, shape, self.dtype())))

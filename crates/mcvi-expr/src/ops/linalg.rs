@@ -1,10 +1,11 @@
 //! Matrix products, Cholesky factors and triangular solves, batched over leading axes.
 
-use super::Vjp;
+use super::{Vjp, affine};
 use crate::array::Array;
 use crate::error::Error;
 use crate::graph::{Expr, Op};
 use crate::shape::Shape;
+use crate::table::Unary;
 use std::panic::Location;
 
 /// Leading axes and the two of the matrix.
@@ -83,6 +84,17 @@ impl<'g> Expr<'g> {
         let Some(lead) = lead_a.broadcast(&lead_b) else {
             return misfit("leading extents must agree or be 1");
         };
+        let negated = |e: Expr<'g>| (e.op() == Op::Unary(Unary::Neg)).then(|| e.args()[0]);
+        if let Some(a) = negated(self) {
+            let opposite = matches!(other.op(), Op::Literal(_)).then(|| -other);
+            return match opposite.filter(|e| matches!(e.op(), Op::Literal(_))) {
+                Some(opposite) => a.product(opposite, ta, tb),
+                None => -a.product(other, ta, tb),
+            };
+        }
+        if let Some(simple) = (!ta).then(|| affine::product(self, other, tb)).flatten() {
+            return simple;
+        }
         // A stack of rows times one matrix is one tall product, and so is its adjoint.
         if !ta && lead_a.rank() > 0 && lead_b.rank() == 0 {
             return self.reshape([lead.size() * m, ka]).product(other, false, tb).reshape(matrix(&lead, m, n));

@@ -1,6 +1,7 @@
 //! Constructors of all operations (with shape checks and simplifications) and their derivative rules, written in
 //! expressions, one file per family. The operation set is closed under differentiation.
 
+mod affine;
 mod conv;
 mod elementwise;
 mod external;

@@ -8,6 +8,7 @@ mod derivatives;
 mod determinism;
 mod errors;
 mod external;
+mod literals;
 mod memory;
 mod mixed_term;
 mod programs;

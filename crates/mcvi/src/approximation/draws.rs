@@ -125,6 +125,29 @@ impl Draws {
         }
     }
 
+    /// Draws of several approximations by the same chain, in the order in which their parts are named. None for a part that
+    /// is not.
+    pub(super) fn interleaved(parts: Vec<Option<Draws>>, order: &[usize]) -> Self {
+        let kinds = parts.iter().flatten().next().map_or(vec![], |draws| {
+            draws.diagnostics.iter().map(|step| step.iter().map(|(kind, _)| (*kind, vec![])).collect()).collect()
+        });
+        let (mut all, mut next) = (Draws::empty(kinds), vec![0; parts.len()]);
+        for &m in order {
+            let Some(draws) = &parts[m] else { continue };
+            let i = next[m];
+            next[m] += 1;
+            all.z.push(draws.z[i].clone());
+            all.log_weights.push(draws.log_weights[i]);
+            all.log_p.push(draws.log_p[i]);
+            all.first.push(draws.first[i]);
+            all.steps.iter_mut().zip(&draws.steps).for_each(|(to, from)| to.push(from[i]));
+            let diagnostics = all.diagnostics.iter_mut().flatten().zip(draws.diagnostics.iter().flatten());
+            diagnostics.for_each(|((_, to), (_, from))| to.push(from[i]));
+        }
+        all.log_weights.iter_mut().for_each(nan_to_zero_weight);
+        all
+    }
+
     fn truncate(&mut self, count: usize) {
         self.z.truncate(count);
         let columns = [&mut self.log_weights, &mut self.log_p, &mut self.first];

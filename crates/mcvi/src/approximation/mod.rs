@@ -4,6 +4,7 @@ mod annealing;
 mod draws;
 mod gradient;
 mod inverse_regression;
+mod mixture;
 mod save;
 mod upper;
 
@@ -12,6 +13,7 @@ pub(crate) use draws::Bounds;
 pub use draws::{Diagnostics, Draws};
 pub use gradient::{GradientSpread, NamedValues};
 pub(crate) use inverse_regression::InverseRegression;
+pub use mixture::Mixture;
 
 use crate::bound::{Estimate, lower_bound};
 use crate::chain::{Annealing, Chain, Iterates};

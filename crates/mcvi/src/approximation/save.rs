@@ -1,6 +1,7 @@
 //! Saving a fit and loading it again, to draw more from it or to grow it.
 
-use super::Approximation;
+use super::mixture::Part;
+use super::{Approximation, Mixture};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
@@ -20,6 +21,10 @@ const COVARIANCE: &str = "start.covariance";
 impl Approximation {
     /// Write the chain and all parameters to a file. An existing file is replaced atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.record()?.write(path.as_ref(), FORMAT)
+    }
+
+    fn record(&self) -> Result<Record> {
         let mut record = Record::default();
         for (name, p) in self.params.iter() {
             record.set_array(name, p.value.clone());
@@ -31,7 +36,7 @@ impl Approximation {
         let frozen: Vec<&str> = self.params.iter().filter(|(_, p)| !p.learned).map(|(name, _)| name).collect();
         record.set_json("chain", &self.chain)?;
         record.set_text("frozen", frozen.join("\n"));
-        record.write(path.as_ref(), FORMAT)
+        Ok(record)
     }
 
     /// Read a fit to the same target.
@@ -109,6 +114,72 @@ impl Approximation {
         }
         made.params = params;
         Ok(made)
+    }
+}
+
+/// The most parts of a saved mixture.
+const MOST_PARTS: usize = 1000;
+
+impl Mixture {
+    /// Write it to a file. An existing file is replaced atomically.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        if let [only] = self.with_moments() {
+            return only.approximation.save(path);
+        }
+        let mut record = Record::default();
+        record.set_text("parts", self.parts().len());
+        for (m, part) in self.with_moments().iter().enumerate() {
+            let (mut saved, d) = (part.approximation.record()?, part.moments.center.len());
+            saved.set_array("weight", Array::scalar(part.weight));
+            saved.set_array("moments.center", Array::new(d, part.moments.center.clone())?);
+            saved.set_array("moments.covariance", Array::new([d, d], part.moments.covariance().into_owned())?);
+            record.add(&m.to_string(), saved);
+        }
+        record.write(path.as_ref(), FORMAT)
+    }
+
+    /// Read a fit to the same target, of one part or several. If a chain is given and the file holds one, it must be the same.
+    pub fn read(path: &Path, target: Arc<dyn Target>, chain: Option<Chain>, hardware: Hardware) -> Result<Self> {
+        Mixture::from_record(&Record::open(path, FORMAT)?, path, target, chain, hardware)
+    }
+
+    /// The same from the bytes of a file.
+    #[doc(hidden)]
+    pub fn from_bytes(bytes: &[u8], path: &Path, target: Arc<dyn Target>) -> Result<Self> {
+        Mixture::from_record(&Record::from_bytes(bytes, path, FORMAT)?, path, target, None, Hardware::with_threads(1))
+    }
+
+    fn from_record(
+        record: &Record,
+        path: &Path,
+        target: Arc<dyn Target>,
+        chain: Option<Chain>,
+        hardware: Hardware,
+    ) -> Result<Self> {
+        if record.text("parts").is_none() {
+            return Ok(Approximation::from_record(record, path, target, chain, hardware)?.into());
+        }
+        let count: usize = record.read("parts").map_err(|why| bad(path, why))?;
+        if count == 0 || count > MOST_PARTS {
+            return Err(damaged(path, format!("it cannot hold {count} parts")));
+        }
+        let part = |m: usize| -> Result<Part> {
+            let saved = record.part(&m.to_string());
+            let approximation = Approximation::from_record(&saved, path, target.clone(), chain.clone(), hardware)?;
+            let read = |name: &str| -> Result<Vec<f64>> {
+                let array = saved.array(name).map_err(|why| bad(path, why))?;
+                finite(name, array).map_err(|why| damaged(path, why))?;
+                Ok(array.to_f64())
+            };
+            let (weight, center, covariance) = (read("weight")?, read("moments.center")?, read("moments.covariance")?);
+            let d = target.dim();
+            let [weight] = weight[..] else { return Err(damaged(path, "it has no weight".to_owned())) };
+            if !(0.0..=1.0).contains(&weight) || center.len() != d || covariance.len() != d * d {
+                return Err(damaged(path, format!("part {m} is not one of a mixture in {d} dimensions")));
+            }
+            Ok(Part { approximation, weight, moments: Initialisation::with_covariance(&center, &covariance)? })
+        };
+        Ok(Mixture::from_parts((0..count).map(part).collect::<Result<_>>()?))
     }
 }
 

@@ -19,12 +19,8 @@ impl Approximation {
     /// sets bracket the average of log p(x), and E U − E L is the sum of the divergences of both directions. Of draws
     /// that follow the posterior only nearly, U is an estimate and no bound.
     pub fn upper_bounds(&self, z: &[Vec<f64>], seed: u64) -> Result<Vec<f64>> {
-        within("draws", z.len(), 1..=limits::DRAWS)?;
+        self.check_draws(z)?;
         let (rows, d, dtype) = (z.len().min(ROWS), self.target.dim(), self.target.dtype());
-        if let Some(row) = z.iter().find(|row| row.len() != d) {
-            let why = format!("one of them has {} numbers, the target has {d} coordinates", row.len());
-            return Err(Error::Setting { what: "draws", why });
-        }
         let (mut program, ()) = self.compile(rows, Choices::Sample).program(|scope, program| {
             let z = scope.graph().input("z", dtype, [rows, d]);
             let upper = upper_bound(self.target.as_ref(), &self.chain, scope, z)?;
@@ -42,5 +38,14 @@ impl Approximation {
         // A path that cannot be followed says nothing.
         all.iter_mut().filter(|u| u.is_nan()).for_each(|u| *u = f64::INFINITY);
         Ok(all)
+    }
+
+    /// An error unless there are draws, of as many coordinates as the target has.
+    pub(super) fn check_draws(&self, z: &[Vec<f64>]) -> Result<()> {
+        within("draws", z.len(), 1..=limits::DRAWS)?;
+        let d = self.target.dim();
+        let Some(row) = z.iter().find(|row| row.len() != d) else { return Ok(()) };
+        let why = format!("one of them has {} numbers, the target has {d} coordinates", row.len());
+        Err(Error::Setting { what: "draws", why })
     }
 }

@@ -175,9 +175,14 @@ impl<'g> Factor<'g> {
 
 /// Log density of standardised values `e` under standard deviations exp(log_sd), row by row.
 pub(crate) fn log_normal<'g>(e: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
+    normalised(e.square() * -0.5, log_sd)
+}
+
+/// The sum of exponents with the normalising constant of standard deviations exp(log_sd).
+fn normalised<'g>(exponent: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
     // An earlier error leaves no shape; it is reported when the graph is compiled.
-    let d = e.shape().dims().get(1).map_or(0.0, |d| *d as f64);
-    (e.square() * -0.5 - log_sd).sum(&[1]) - 0.5 * d * std::f64::consts::TAU.ln()
+    let d = exponent.shape().dims().get(1).map_or(0.0, |d| *d as f64);
+    (exponent - log_sd).sum(&[1]) - 0.5 * d * std::f64::consts::TAU.ln()
 }
 
 impl Density for Gaussian {
@@ -199,11 +204,13 @@ impl Density for Gaussian {
         {
             scope.observe(features, value, given.weight);
         }
-        let e = match factor {
-            Factor::Diagonal(log_sd) => (value - mean) / log_sd.exp(),
-            Factor::Full { lower, .. } => lower.solve_lower((value - mean).t()).t(),
+        let deviation = value - mean;
+        let exponent = match factor {
+            // By the precision: its gradient is one product, and divides by nothing.
+            Factor::Diagonal(log_sd) => deviation.square() * ((log_sd * -2.0).exp() * -0.5),
+            Factor::Full { lower, .. } => lower.solve_lower(deviation.t()).t().square() * -0.5,
         };
-        Ok(log_normal(e, factor.log_sd()))
+        Ok(normalised(exponent, factor.log_sd()))
     }
 
     fn has_network(&self) -> bool {

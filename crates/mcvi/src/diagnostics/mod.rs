@@ -20,4 +20,5 @@ pub use chains::{autocorrelated_ess, monte_carlo_se, split_r_hat};
 pub use importance::{LogMean, effective_sample_size, log_mean_exp, r_squared, zero_weights};
 pub use moments::{Mean, mean};
 pub use psis::{Psis, RELIABLE_K, psis};
+pub(crate) use summary::Moments;
 pub use summary::{Summary, SummaryTable, Weights, summarise};

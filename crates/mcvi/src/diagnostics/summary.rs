@@ -1,6 +1,6 @@
 //! Means, standard deviations and quantiles of weighted draws.
 
-use super::psis;
+use super::{RELIABLE_K, psis};
 use std::fmt;
 
 /// Weights of draws that sum to one.
@@ -56,13 +56,56 @@ pub struct Summary {
     pub q50: f64,
     /// The 95 % quantile.
     pub q95: f64,
+    /// Whether the tails are light enough for the mean to be estimated by an average.
+    pub has_mean: bool,
+    /// The same for the standard deviation.
+    pub has_sd: bool,
+}
+
+/// The share of a sum that one draw may have without any question.
+const NO_QUESTION: f64 = 0.01;
+/// Draws from which tails can be judged.
+const ENOUGH: usize = 1000;
+
+/// Whether a sum of so many terms, all of one sign, says something of the terms that were not drawn: the shape of their tail is at most 0.7.
+fn is_reliable(terms: &[f64]) -> bool {
+    let (total, largest) = terms.iter().fold((0.0, 0.0f64), |(total, largest), x| (total + x, largest.max(*x)));
+    if largest <= NO_QUESTION * total || terms.len() < ENOUGH {
+        return true;
+    }
+    let logs: Vec<f64> = terms.iter().map(|x| x.ln()).collect();
+    // Not greater: NaN is not reliable.
+    psis(&logs).k <= RELIABLE_K
+}
+
+/// Mean and standard deviation, and whether each can be relied on: by the tails of w(x − x̄), on both sides, and of
+/// w(x − x̄)².
+pub(crate) struct Moments {
+    pub mean: f64,
+    pub sd: f64,
+    pub has_mean: bool,
+    pub has_sd: bool,
+}
+
+impl Moments {
+    pub fn new(values: &[f64], weights: &Weights) -> Self {
+        let w = &weights.0;
+        let mean: f64 = values.iter().zip(w).map(|(x, w)| x * w).sum();
+        let squares: Vec<f64> = values.iter().zip(w).map(|(x, w)| w * (x - mean).powi(2)).collect();
+        let variance: f64 = squares.iter().sum();
+        let side =
+            |sign: f64| -> Vec<f64> { values.iter().zip(w).map(|(x, w)| (sign * w * (x - mean)).max(0.0)).collect() };
+        let has_sd = is_reliable(&squares);
+        // Where squares have a light tail, so have the terms themselves.
+        let has_mean = has_sd || (is_reliable(&side(1.0)) && is_reliable(&side(-1.0)));
+        Moments { mean, sd: variance.sqrt(), has_mean, has_sd }
+    }
 }
 
 /// The marginal of one quantity.
 pub fn summarise(values: &[f64], weights: &Weights) -> Summary {
     let w = &weights.0;
-    let mean: f64 = values.iter().zip(w).map(|(x, w)| x * w).sum();
-    let variance: f64 = values.iter().zip(w).map(|(x, w)| w * (x - mean).powi(2)).sum();
+    let Moments { mean, sd, has_mean, has_sd } = Moments::new(values, weights);
     let mut order: Vec<usize> = (0..values.len().min(w.len())).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut below = vec![];
@@ -85,7 +128,7 @@ pub fn summarise(values: &[f64], weights: &Weights) -> Summary {
             (None, None) => f64::NAN,
         }
     };
-    Summary { mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
+    Summary { mean, sd, q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95), has_mean, has_sd }
 }
 
 /// Marginals by name, as a table.
@@ -97,7 +140,9 @@ impl fmt::Display for SummaryTable {
         let width = self.0.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(4).max(4);
         write!(f, "{:<width$}  {:>10} {:>10} {:>10} {:>10} {:>10}", "", "mean", "sd", "5 %", "50 %", "95 %")?;
         for (name, s) in &self.0 {
-            let cells = [s.mean, s.sd, s.q05, s.q50, s.q95].map(|x| format!("{:>10}", short(x)));
+            let known = |x: f64, is_known: bool| if is_known { short(x) } else { "–".to_owned() };
+            let cells = [known(s.mean, s.has_mean), known(s.sd, s.has_sd), short(s.q05), short(s.q50), short(s.q95)];
+            let cells = cells.map(|x| format!("{x:>10}"));
             write!(f, "\n{name:<width$}  {}", cells.join(" "))?;
         }
         Ok(())

@@ -93,6 +93,22 @@ pub struct FitReport {
     pub rescues: usize,
 }
 
+impl FitReport {
+    /// This fit and another one after it, whose trace is not kept.
+    pub(crate) fn and(self, other: FitReport) -> Self {
+        let last = !other.stop_reason.is_complete() || self.stop_reason == StopReason::Converged;
+        FitReport {
+            stop_reason: if last { other.stop_reason } else { self.stop_reason },
+            iterations: self.iterations + other.iterations,
+            seconds: self.seconds + other.seconds,
+            trace: self.trace,
+            diverged: self.diverged + other.diverged,
+            skipped: self.skipped + other.skipped,
+            rescues: self.rescues + other.rescues,
+        }
+    }
+}
+
 /// Maximise the bound over everything that is learned.
 ///
 /// A chain with networks in time is fitted without them first and never ends below that (see

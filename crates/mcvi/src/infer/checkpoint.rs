@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::fit::FitState;
 use crate::initialisation::Initialisation;
 use crate::laplace::log_density;
+use crate::limits;
 use crate::record::{Format, Record, bad, finite};
 use crate::target::Target;
 use mcvi_expr::Array;
@@ -22,11 +23,12 @@ const ROUNDING: f64 = 1e-9;
 /// The state of every fit of an inference. An empty one is the beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoint {
-    origin: Option<Origin>,
+    /// One for each mode that is fitted.
+    origins: Vec<Origin>,
     pub(super) rungs: Vec<Rung>,
 }
 
-/// The common initialisation of all fits, and the log density there, by which another model or other data are detected.
+/// The initialisation of the fits of a mode, and the log density there, by which another model or other data are detected.
 #[derive(Clone, Debug, PartialEq)]
 struct Origin {
     initialisation: Initialisation,
@@ -38,16 +40,64 @@ struct Origin {
 pub(super) struct Rung {
     pub chain: Chain,
     pub iterations: usize,
-    /// The state of its fit, or why it failed.
-    pub state: std::result::Result<FitState, String>,
+    /// The state of its fit to each mode, as far as they were begun, or why it failed.
+    pub states: std::result::Result<Vec<FitState>, String>,
+}
+
+impl Origin {
+    /// The initialisation. An error if it was for another target.
+    fn of(&self, target: &dyn Target) -> Result<Initialisation> {
+        let Origin { initialisation, log_density: was } = self;
+        let other = |why: String| Err(Error::Setting { what: "state of a fit", why });
+        let (saved, d) = (initialisation.center.len(), target.dim());
+        if saved != d {
+            return other(format!("it is the state of another model: it has {saved} dimensions, this one {d}"));
+        }
+        let is = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
+        if *was != is && (was - is).abs().partial_cmp(&(ROUNDING * was.abs().max(1.0))) != Some(Ordering::Less) {
+            return other(format!(
+                "it is the state of another model, or of other data: its initial log density was {was}, and is now {is}"
+            ));
+        }
+        Ok(initialisation.clone())
+    }
+
+    fn record(&self) -> Result<Record> {
+        let (mut record, at) = (Record::default(), &self.initialisation);
+        let d = at.center.len();
+        record.set_array("center", Array::new(d, at.center.clone())?);
+        record.set_array("covariance", Array::new([d, d], at.covariance().into_owned())?);
+        record.set_text("seed", at.seed);
+        record.set_array("log_density", Array::scalar(self.log_density));
+        Ok(record)
+    }
+
+    fn from_record(record: &Record) -> Result<Self, String> {
+        let (center, covariance) = (record.array("center")?, record.array("covariance")?.to_f64());
+        finite("center", center)?;
+        let center = center.to_f64();
+        if covariance.len() != center.len().pow(2) {
+            return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
+        }
+        let log_density = match record.version {
+            1 => record.read("log_density")?,
+            _ => record.array("log_density")?.to_f64()[0],
+        };
+        let mut initialisation = Initialisation::with_covariance(&center, &covariance).map_err(|e| e.to_string())?;
+        initialisation.seed = record.read("seed")?;
+        Ok(Origin { initialisation, log_density })
+    }
 }
 
 impl Checkpoint {
     /// The state before the first fit.
-    pub(super) fn new(target: &dyn Target, initialisation: &Initialisation) -> Result<Self> {
-        let log_density = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
-        let origin = Origin { initialisation: initialisation.clone(), log_density };
-        Ok(Checkpoint { origin: Some(origin), rungs: vec![] })
+    pub(super) fn new(target: &dyn Target, initialisations: &[Initialisation]) -> Result<Self> {
+        let origin = |at: &Initialisation| -> Result<Origin> {
+            let log_density = log_density(target, std::slice::from_ref(&at.center))?[0];
+            Ok(Origin { initialisation: at.clone(), log_density })
+        };
+        let origins = initialisations.iter().map(origin).collect::<Result<_>>()?;
+        Ok(Checkpoint { origins, rungs: vec![] })
     }
 
     /// Iterations over all fits so far.
@@ -60,21 +110,9 @@ impl Checkpoint {
         self.rungs.last().map(|rung| &rung.chain)
     }
 
-    /// The initialisation, if any fit has started. An error if it was for another target.
-    pub(super) fn initialisation(&self, target: &dyn Target) -> Result<Option<Initialisation>> {
-        let Some(Origin { initialisation, log_density: was }) = &self.origin else { return Ok(None) };
-        let other = |why: String| Err(Error::Setting { what: "state of a fit", why });
-        let (saved, d) = (initialisation.center.len(), target.dim());
-        if saved != d {
-            return other(format!("it is the state of another model: it has {saved} dimensions, this one {d}"));
-        }
-        let is = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
-        if *was != is && (was - is).abs().partial_cmp(&(ROUNDING * was.abs().max(1.0))) != Some(Ordering::Less) {
-            return other(format!(
-                "it is the state of another model, or of other data: its initial log density was {was}, and is now {is}"
-            ));
-        }
-        Ok(Some(initialisation.clone()))
+    /// The initialisation at each mode; none if no fit has started. An error if they were for another target.
+    pub(super) fn initialisations(&self, target: &dyn Target) -> Result<Vec<Initialisation>> {
+        self.origins.iter().map(|origin| origin.of(target)).collect()
     }
 
     /// Check that its rungs are the first of this ladder. Where the chains are ours to choose, they stay as they were chosen
@@ -97,25 +135,28 @@ impl Checkpoint {
 
     /// Write it to a file atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let mut record = Record::default();
-        if let Some(Origin { initialisation, log_density }) = &self.origin {
-            let d = initialisation.center.len();
-            record.set_array("center", Array::new(d, initialisation.center.clone())?);
-            record.set_array("covariance", Array::new([d, d], initialisation.covariance().into_owned())?);
-            record.set_text("seed", initialisation.seed);
-            record.set_array("log_density", Array::scalar(*log_density));
+        // What is of the first mode has no prefix, as where there is only one.
+        let mut record = self.origins.first().map_or_else(|| Ok(Record::default()), Origin::record)?;
+        record.set_text("modes", self.origins.len());
+        for (m, origin) in self.origins.iter().enumerate().skip(1) {
+            record.add(&mode(m), origin.record()?);
         }
         record.set_text("rungs", self.rungs.len());
         for (i, rung) in self.rungs.iter().enumerate() {
-            let mut part = match &rung.state {
-                Ok(state) => state.record()?,
+            let mut part = Record::default();
+            match &rung.states {
+                Ok(states) => {
+                    part = states.first().map_or_else(|| Ok(Record::default()), FitState::record)?;
+                    part.set_text("modes", states.len());
+                    for (m, state) in states.iter().enumerate().skip(1) {
+                        part.add(&mode(m), state.record()?);
+                    }
+                }
                 Err(why) => {
-                    let mut part = Record::default();
                     part.set_text("failed", rung.iterations);
                     part.set_text("why", why);
-                    part
                 }
-            };
+            }
             part.set_json("chain", &rung.chain)?;
             record.add(&i.to_string(), part);
         }
@@ -135,14 +176,22 @@ impl Checkpoint {
     }
 
     fn from_record(record: &Record) -> Result<Self, String> {
-        let (center, covariance) = (record.array("center")?, record.array("covariance")?.to_f64());
-        finite("center", center)?;
-        let center = center.to_f64();
+        let modes = |record: &Record| match record.text("modes") {
+            None => Ok(1),
+            Some(_) => match record.read("modes")? {
+                modes @ 0..=limits::MODES => Ok(modes),
+                modes => Err(format!("is damaged: it cannot hold {modes} modes")),
+            },
+        };
+        let first = Origin::from_record(record)?;
+        let dim = first.initialisation.center.len();
+        let others = (1..modes(record)?).map(|m| Origin::from_record(&record.part(&mode(m))));
+        let origins = std::iter::once(Ok(first)).chain(others).collect::<Result<_, String>>()?;
         let rung = |i: usize| -> Result<Rung, String> {
             let part = record.part(&i.to_string());
             let chain = match record.version {
                 1 => ladder::hamiltonian(
-                    center.len(),
+                    dim,
                     part.read("full_covariance")?,
                     part.read("steps")?,
                     part.read("leapfrogs")?,
@@ -154,25 +203,23 @@ impl Checkpoint {
             if part.text("failed").is_some() {
                 let iterations = part.read::<u32>("failed")? as usize;
                 let why = part.text("why").unwrap_or("it could not be fitted").to_owned();
-                return Ok(Rung { chain, iterations, state: Err(why) });
+                return Ok(Rung { chain, iterations, states: Err(why) });
             }
-            let state = FitState::from_record(&part)?;
-            Ok(Rung { chain, iterations: state.iterations(), state: Ok(state) })
+            let others = (1..modes(&part)?).map(|m| FitState::from_record(&part.part(&mode(m))));
+            let states: Vec<FitState> =
+                std::iter::once(FitState::from_record(&part)).chain(others).collect::<Result<_, String>>()?;
+            Ok(Rung { chain, iterations: states.iter().map(FitState::iterations).sum(), states: Ok(states) })
         };
-        if covariance.len() != center.len().pow(2) {
-            return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
-        }
         let rungs: usize = record.read("rungs")?;
         if rungs > MOST_RUNGS {
             return Err(format!("is damaged: it cannot hold {rungs} chains"));
         }
         let rungs = (0..rungs).map(rung).collect::<Result<_, String>>()?;
-        let log_density = match record.version {
-            1 => record.read("log_density")?,
-            _ => record.array("log_density")?.to_f64()[0],
-        };
-        let mut initialisation = Initialisation::with_covariance(&center, &covariance).map_err(|e| e.to_string())?;
-        initialisation.seed = record.read("seed")?;
-        Ok(Checkpoint { origin: Some(Origin { initialisation, log_density }), rungs })
+        Ok(Checkpoint { origins, rungs })
     }
+}
+
+/// The name of what belongs to a mode but the first.
+fn mode(m: usize) -> String {
+    format!("mode{m}")
 }

@@ -1,20 +1,16 @@
 //! Climbing the ladder: fit, draw from and judge one chain after the other.
 
 use super::checkpoint::Rung;
+use super::verdict::Evidence;
 use super::{
-    Attempt, Checkpoint, Event, FEWEST, Fitted, Mode, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes,
-    verdict,
+    Attempt, Checkpoint, Event, FEWEST, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes,
+    outside,
 };
-use crate::approximation::{Approximation, Diagnostics, Draws};
+use crate::approximation::{Approximation, Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
-use crate::chain::Chain;
-use crate::density::Gaussian;
-use crate::diagnostics::mean;
 use crate::error::{Error, Result};
-use crate::fit::{Allowance, Fit, FitReport, FitState, StopReason, TracePoint};
+use crate::fit::{Allowance, Fit, FitReport, FitState, Settings, StopReason, TracePoint};
 use crate::initialisation::Initialisation;
-use crate::params::Params;
-use crate::scope::Choices;
 use crate::seed::derive_seed;
 use crate::target::Target;
 use std::ops::ControlFlow;
@@ -32,22 +28,27 @@ pub fn infer_from(
     let model: Arc<dyn BayesianModel> = Arc::new(model);
     let (target, hardware) = (model.clone() as Arc<dyn Target>, request.hardware);
     let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
+    let initialisations = saved.initialisations(target.as_ref())?;
     let gaussian = ladder::gaussian(target.dim(), request.full_covariance);
-    let modes = modes::find(&target, request.starts, &gaussian, &request.settings, hardware)?;
-    let initialisation = match saved.initialisation(target.as_ref())? {
-        Some(initialisation) => initialisation,
-        None => best_initialisation(&target, &modes, request)?,
+    let (modes, outside) = outside::search(&model, &gaussian, request)?;
+    let initialisations = if initialisations.is_empty() {
+        let fitted = modes.iter().take(modes::MOST);
+        fitted.map(|mode| mode.best_initialisation(&target, modes.len() == 1, request)).collect::<Result<_>>()?
+    } else {
+        initialisations
     };
-    let mut checkpoint = Checkpoint::new(target.as_ref(), &initialisation)?;
+    let mut checkpoint = Checkpoint::new(target.as_ref(), &initialisations)?;
     allowed.spend(saved.iterations());
     let mut ladder = ladder::ladder(&request.chain, target.dim(), request.full_covariance);
     saved.agree(&request.chain, &mut ladder)?;
-    let initial = Approximation::initialised(target, gaussian, initialisation, hardware)?;
+    let initial = |from: Initialisation| Approximation::initialised(target.clone(), gaussian.clone(), from, hardware);
+    let initial: Vec<Approximation> = initialisations.into_iter().map(initial).collect::<Result<_>>()?;
+    let evidence = Evidence { model: model.as_ref(), modes: &modes, outside: outside.as_ref(), starts: request.starts };
 
     let (mut attempts, mut best) = (vec![], None::<(usize, Judged)>);
     let mut stop_reason = StopReason::Converged;
-    // The last one that was fitted.
-    let mut before = None::<Approximation>;
+    // The last ones that were fitted.
+    let mut before = None::<Vec<Approximation>>;
     for (i, chain) in ladder.into_iter().enumerate() {
         let past = saved.rungs.get(i);
         let settings = ladder::settings(&chain, &request.settings, &request.chain);
@@ -56,54 +57,51 @@ pub fn infer_from(
             break;
         }
         // It would fail again.
-        if let Some(rung @ Rung { state: Err(why), .. }) = past {
+        if let Some(rung @ Rung { states: Err(why), .. }) = past {
             checkpoint.rungs.push(rung.clone());
             attempts.push(Attempt { chain, outcome: Err(why.clone()) });
             continue;
         }
         let (name, taken) = (chain.to_string(), (allowed.spent(), past.map_or(0, |rung| rung.iterations)));
-        let mut approximation = ladder::start(&chain, &initial, before.as_ref(), request.settings.seed)?;
-        let fitted = match past.and_then(|rung| rung.state.as_ref().ok()) {
-            Some(state) => Fit::resume(&approximation, &settings, state),
-            None => Fit::new(&approximation, &settings),
+        let start = |(m, initial): (usize, &Approximation)| {
+            ladder::start(&chain, initial, before.as_ref().map(|before| &before[m]), request.settings.seed)
         };
+        let starts: Vec<Approximation> = initial.iter().enumerate().map(start).collect::<Result<_>>()?;
         let is_stage = ladder::is_stage(&request.chain, &chain);
-        let ran = fitted.and_then(|mut fit| {
-            // A Gaussian that is good from the beginning needs no fit.
-            let untouched = chain.is_empty() && !is_stage && fit.iterations() == 0;
-            if untouched && Judged::new(approximation.clone(), is_stage, &modes, request)?.is_good() {
-                fit.conclude();
-            }
-            run(fit, &mut allowed, |point| observe(Event::Trace { chain: &name, point }))
+        let states = past.and_then(|rung| rung.states.as_deref().ok()).unwrap_or_default();
+        // A Gaussian that is good from the beginning needs no fit.
+        let untouched = chain.is_empty() && !is_stage && states.iter().all(|state| state.iterations() == 0);
+        let passes = untouched && Judged::new(starts.clone(), is_stage, &evidence, request)?.is_good();
+        let ran = fit_parts(starts, &settings, states, passes, &mut allowed, |point| {
+            observe(Event::Trace { chain: &name, point })
         });
-        let (params, report, state) = match ran {
+        let (parts, report, states) = match ran {
             // If a longer chain cannot be fitted, the result of the shorter one remains.
             Err(Error::Fit { why }) if best.is_some() || is_stage => {
                 let iterations = taken.1 + allowed.spent() - taken.0;
-                checkpoint.rungs.push(Rung { chain: chain.clone(), iterations, state: Err(why.clone()) });
+                checkpoint.rungs.push(Rung { chain: chain.clone(), iterations, states: Err(why.clone()) });
                 attempts.push(Attempt { chain, outcome: Err(why) });
                 continue;
             }
             ran => ran?,
         };
-        checkpoint.rungs.push(Rung { chain: chain.clone(), iterations: report.iterations, state: Ok(state) });
+        checkpoint.rungs.push(Rung { chain: chain.clone(), iterations: report.iterations, states: Ok(states) });
         if !report.stop_reason.is_complete() {
             // It has stopped: there is nothing left to break off.
             let _ = observe(Event::Stopped { reason: report.stop_reason, state: &checkpoint });
         }
-        approximation.params = params;
-        before = Some(approximation.clone());
-        let tried = Judged::new(approximation, is_stage, &modes, request)?;
+        before = Some(parts.clone());
+        let tried = Judged::new(parts, is_stage, &evidence, request)?;
         stop_reason = report.stop_reason;
         let (diagnostics, verdict) = (tried.diagnostics.clone(), tried.verdict.clone());
         attempts.push(Attempt { chain: chain.clone(), outcome: Ok(Fitted { report, diagnostics, verdict }) });
         let enough = !is_stage && tried.is_good() && ladder::is_enough(&chain, &tried.diagnostics, attempts.len());
+        let hopeless = !is_stage && tried.verdict.is_hopeless();
         // A longer chain that is no better is not used.
         if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
             best = Some((attempts.len() - 1, tried));
         }
-        // Longer chains do not reach other modes.
-        if !stop_reason.is_complete() || enough || (modes.len() > 1 && !is_stage) {
+        if !stop_reason.is_complete() || enough || hopeless {
             break;
         }
     }
@@ -118,6 +116,7 @@ pub fn infer_from(
         diagnostics,
         verdict,
         modes,
+        outside: outside.map(|outside| outside.log_evidence),
         attempts,
         kept,
         stop_reason,
@@ -126,34 +125,56 @@ pub fn infer_from(
     })
 }
 
-/// Run a fit as far as the budget allows.
-fn run(
-    mut fit: Fit,
+/// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states. Where
+/// they pass as they are, nothing is done.
+fn fit_parts(
+    mut parts: Vec<Approximation>,
+    settings: &Settings,
+    states: &[FitState],
+    passes: bool,
     allowed: &mut Allowance,
-    observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
-) -> Result<(Params, FitReport, FitState)> {
-    let stop_reason = fit.run(allowed, observe)?;
-    let state = fit.state()?;
-    let (params, report) = fit.finish(stop_reason)?;
-    Ok((params, report, state))
+    mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+) -> Result<(Vec<Approximation>, FitReport, Vec<FitState>)> {
+    let (mut total, mut reached) = (None::<FitReport>, vec![]);
+    for (m, part) in parts.iter_mut().enumerate() {
+        let mut fit = match states.get(m) {
+            Some(state) => Fit::resume(part, settings, state)?,
+            None => Fit::new(part, settings)?,
+        };
+        if passes {
+            fit.conclude();
+        }
+        let stop_reason = fit.run(allowed, &mut observe)?;
+        reached.push(fit.state()?);
+        let (params, report) = fit.finish(stop_reason)?;
+        part.params = params;
+        total = Some(total.map_or(report.clone(), |total| total.and(report)));
+        // The others stay as they begin.
+        if !stop_reason.is_complete() {
+            break;
+        }
+    }
+    let report = total.ok_or_else(|| Error::Fit { why: "there is nothing to fit".to_owned() })?;
+    Ok((parts, report, reached))
 }
 
 /// A fit with its draws and diagnostics.
 struct Judged {
     /// Whether it is only a stage of the chain asked for.
     is_stage: bool,
-    approximation: Approximation,
+    approximation: Mixture,
     draws: Draws,
     diagnostics: Diagnostics,
     verdict: Verdict,
 }
 
 impl Judged {
-    fn new(approximation: Approximation, is_stage: bool, modes: &[Mode], request: &Request) -> Result<Self> {
-        let draws =
-            approximation.draw(request.draws.max(FEWEST), derive_seed(request.settings.seed, "posterior draws"))?;
+    fn new(parts: Vec<Approximation>, is_stage: bool, evidence: &Evidence<'_>, request: &Request) -> Result<Self> {
+        let seed = request.settings.seed;
+        let approximation = Mixture::new(parts, seed)?;
+        let draws = approximation.draw(request.draws.max(FEWEST), derive_seed(seed, "posterior draws"))?;
         let diagnostics = draws.diagnose();
-        let verdict = verdict::judge(&draws, &diagnostics, modes);
+        let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
         Ok(Judged { is_stage, approximation, draws, diagnostics, verdict })
     }
 
@@ -165,28 +186,4 @@ impl Judged {
     fn rank(&self) -> (bool, usize, f64) {
         (self.is_stage, self.verdict.kind as usize, -self.diagnostics.bound.value)
     }
-}
-
-/// Draws with which initialisations are compared.
-const COMPARED: usize = 2000;
-
-/// Antithetic pairs of draws over which the curvature at the mode is refined.
-const PAIRS: usize = 32;
-
-/// The best of the Laplace approximation at the best mode, the same refined, and the standard normal: a mode may lie far
-/// from the mass, as a funnel's does.
-fn best_initialisation(target: &Arc<dyn Target>, modes: &[Mode], request: &Request) -> Result<Initialisation> {
-    let (laplace, seed) = (&modes[0].initialisation, request.settings.seed);
-    let refined = laplace.refined(target.as_ref(), &Params::default(), PAIRS, seed)?;
-    let mut best = (f64::NEG_INFINITY, laplace.clone());
-    for candidate in [laplace.clone(), refined, Initialisation::standard(target.dim())] {
-        let chain = Chain::new(Gaussian::diagonal()).whitened();
-        let plain = Approximation::initialised(target.clone(), chain, candidate.clone(), request.hardware)?;
-        let bound = mean(&plain.bounds(COMPARED, Choices::Sample, seed)?).value;
-        // NaN where the density has a peak so narrow that nothing is finite there.
-        if bound > best.0 {
-            best = (bound, candidate);
-        }
-    }
-    Ok(best.1)
 }

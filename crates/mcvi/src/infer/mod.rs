@@ -13,6 +13,7 @@ mod checkpoint;
 mod climb;
 mod ladder;
 mod modes;
+mod outside;
 mod posterior;
 mod verdict;
 

@@ -4,14 +4,19 @@
 //! each: fits that end in one place are one mode, and the bound measures the share of the evidence that a mode holds,
 //! which its height does not. If there is only one place nothing is fitted here, and the search costs next to nothing.
 
+use super::Request;
 use crate::approximation::{Approximation, Diagnostics};
+use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
+use crate::density::Gaussian;
+use crate::diagnostics::mean;
 use crate::error::{Error, Result};
 use crate::fit::{Settings, fit};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::laplace::log_density;
 use crate::params::Params;
+use crate::scope::Choices;
 use crate::seed::derive_seed;
 use crate::target::Target;
 use nalgebra::{DMatrix, DVector};
@@ -21,14 +26,24 @@ use std::sync::Arc;
 
 /// Modes are distinct if they are further apart than this, in standard deviations of either.
 const APART: f64 = 4.0;
-/// Modes with less than this share of the evidence are not reported.
+/// The smallest modes that together hold less than this share of the evidence are not reported.
 const SHARE: f64 = 1e-3;
-/// Modes with less than this share by height and curvature alone are not fitted.
-const HOPELESS: f64 = 1e-6;
+/// The same by height and curvature alone: these are not compared.
+const HOPELESS: f64 = 1e-5;
+/// Modes that are fitted at most.
+pub(super) const MOST: usize = 8;
+/// Half-widths of the boxes that starting points are drawn from.
+const SPREADS: [f64; 7] = [2.0, 4.0, 8.0, 16.0, 1.0, 32.0, 64.0];
+/// How often a starting point is moved half-way to the origin if the density is zero there.
+const HALVINGS: usize = 6;
 /// Iterations of the fit at each of several modes: the mode and its curvature are a good start.
 const ITERATIONS: usize = 500;
 /// Draws with which its bound is estimated.
 const DRAWS: usize = 4000;
+/// Draws with which initialisations are compared.
+const COMPARED: usize = 2000;
+/// Antithetic pairs of draws over which the curvature at the mode is refined.
+const PAIRS: usize = 32;
 
 /// A local maximum of the log density.
 #[derive(Clone, Debug)]
@@ -40,7 +55,7 @@ pub struct Mode {
     pub log_density: f64,
     /// The evidence of a Gaussian there.
     pub laplace: f64,
-    /// How many starting points led there.
+    /// How many starting points led there; none if annealing did.
     pub starts: usize,
     /// Diagnostics of a Gaussian fitted there, its bound first; none if this is the only mode.
     pub diagnostics: Option<Diagnostics>,
@@ -53,24 +68,65 @@ impl Mode {
     fn evidence(&self) -> f64 {
         self.diagnostics.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
     }
+
+    /// The best of the Laplace approximation, the same refined and, if it is the only mode, the standard normal: a mode may
+    /// lie far from the mass, as a funnel's does.
+    pub(super) fn best_initialisation(
+        &self,
+        target: &Arc<dyn Target>,
+        only: bool,
+        request: &Request,
+    ) -> Result<Initialisation> {
+        let (laplace, seed) = (&self.initialisation, request.settings.seed);
+        let refined = laplace.refined(target.as_ref(), &Params::default(), PAIRS, seed)?;
+        let standard = only.then(|| Initialisation::standard(target.dim()));
+        let mut best = (f64::NEG_INFINITY, laplace.clone());
+        for candidate in [laplace.clone(), refined].into_iter().chain(standard) {
+            let chain = Chain::new(Gaussian::diagonal()).whitened();
+            let plain = Approximation::initialised(target.clone(), chain, candidate.clone(), request.hardware)?;
+            let bound = mean(&plain.bounds(COMPARED, Choices::Sample, seed)?).value;
+            // NaN where the density has a peak so narrow that nothing is finite there.
+            if bound > best.0 {
+                best = (bound, candidate);
+            }
+        }
+        Ok(best.1)
+    }
 }
 
-/// Search from several starting points. Returns the modes found, that of the largest evidence first.
-pub(super) fn find(
+/// Fit a Gaussian at each of several places, and compare the modes they lead to. That of the largest evidence comes first.
+pub(super) fn compare_all(
     target: &Arc<dyn Target>,
-    starts: usize,
+    places: Vec<Mode>,
     gaussian: &Chain,
     settings: &Settings,
     hardware: Hardware,
 ) -> Result<Vec<Mode>> {
-    let mut modes = climb(target.as_ref(), starts, settings.seed)?;
+    let mut modes = without_the_negligible(places, HOPELESS, |m| m.laplace);
     if modes.len() > 1 {
         modes = compare(target, modes, gaussian, settings, hardware)?;
     }
-    let total: f64 = modes.iter().map(|m| (m.evidence() - modes[0].evidence()).exp()).sum();
     let best = modes[0].evidence();
+    let total: f64 = modes.iter().map(|m| (m.evidence() - best).exp()).sum();
     modes.iter_mut().for_each(|m| m.share = (m.evidence() - best).exp() / total);
     Ok(modes)
+}
+
+/// The modes in the order of their evidence, without the last ones, which hold no more than a share of it together. The first is
+/// kept whatever its evidence is, even if it is NaN.
+fn without_the_negligible(mut modes: Vec<Mode>, share: f64, evidence: impl Fn(&Mode) -> f64) -> Vec<Mode> {
+    modes.sort_by(|a, b| evidence(b).total_cmp(&evidence(a)));
+    let Some(best) = modes.first().map(&evidence) else { return modes };
+    let shares: Vec<f64> = modes.iter().map(|m| (evidence(m) - best).exp()).collect();
+    let total: f64 = shares.iter().sum();
+    let mut left = total;
+    let kept = shares.iter().position(|s| {
+        let negligible = left <= share * total;
+        left -= s;
+        negligible
+    });
+    modes.truncate(kept.unwrap_or(modes.len()).max(1));
+    modes
 }
 
 /// Fit a Gaussian at each; those that end in one place are merged.
@@ -104,54 +160,61 @@ fn compare(
             None => known.push((place, mode)),
         }
     }
-    let mut modes: Vec<Mode> = known.into_iter().map(|(_, mode)| mode).collect();
-    modes.sort_by(|a, b| b.evidence().total_cmp(&a.evidence()));
-    let best = modes[0].evidence();
-    // The first is kept whatever its evidence is, even if it is NaN.
-    let mut first = true;
-    modes.retain(|m| std::mem::take(&mut first) || m.evidence() > best + SHARE.ln());
-    Ok(modes)
+    Ok(without_the_negligible(known.into_iter().map(|(_, mode)| mode).collect(), SHARE, Mode::evidence))
 }
 
-/// The places that searches from several starting points led to, that of the largest Laplace evidence first.
-fn climb(target: &dyn Target, starts: usize, seed: u64) -> Result<Vec<Mode>> {
-    let d = target.dim();
+/// The places that searches from several starting points led to, that of the largest Laplace evidence first: the origin, draws
+/// from the prior if there is one, and points ever wider around the origin, since free parameters are mostly of order one.
+pub(super) fn climb(model: &dyn BayesianModel, starts: usize, seed: u64) -> Result<Vec<Mode>> {
+    let (d, target) = (model.dim(), model as &dyn Target);
     let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
+    let mut prior = model.prior_coordinates(starts / 2, derive_seed(seed, "prior starts"))?.into_iter();
     let mut modes: Vec<Mode> = vec![];
     let mut first_error = None;
     for i in 0..starts {
-        // The origin first, then increasingly wide around it: free parameters are mostly of order one.
-        let spread = if i == 0 { 0.0 } else { 1.0 + 5.0 * i as f64 / starts as f64 };
-        let guess: Vec<f64> = (0..d).map(|_| spread * (2.0 * rng.random::<f64>() - 1.0)).collect();
-        match Initialisation::laplace(target, &Params::default(), Some(&guess)) {
-            Ok(found) => add(target, &mut modes, found)?,
-            Err(error @ Error::Expr(_)) => return Err(error),
-            Err(error) => {
-                first_error.get_or_insert(error);
+        let spread = if i == 0 { 0.0 } else { SPREADS[(i - 1) % SPREADS.len()] };
+        let wide: Vec<f64> = (0..d).map(|_| spread * (2.0 * rng.random::<f64>() - 1.0)).collect();
+        let mut guess = if i % 2 == 1 { prior.next().unwrap_or(wide) } else { wide };
+        for _ in 0..=HALVINGS {
+            match Initialisation::laplace(target, &Params::default(), Some(&guess)) {
+                Ok(found) => {
+                    add(target, &mut modes, found, 1)?;
+                    break;
+                }
+                Err(error @ Error::Expr(_)) => return Err(error),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    // Nearer to the origin it may be finite.
+                    guess.iter_mut().for_each(|x| *x *= 0.5);
+                }
+            }
+            if spread == 0.0 {
+                break;
             }
         }
     }
     modes.sort_by(|a, b| b.laplace.total_cmp(&a.laplace));
-    let Some(best) = modes.first().map(|m| m.laplace) else {
+    if modes.is_empty() {
         let why = "its log density is finite at none of the places tried; is it −∞ or NaN everywhere?".to_owned();
         return Err(match first_error {
             // A single bad starting point does not mean that all are.
             None | Some(Error::Target { .. }) => Error::Target { why },
             Some(other) => other,
         });
-    };
+    }
     // A search that did not converge found no mode; only the best place is kept in any case.
-    let mut keep = modes
-        .iter()
-        .map(|m| m.laplace > best + HOPELESS.ln() && m.initialisation.warning.is_none())
-        .collect::<Vec<_>>();
-    keep[0] = true;
-    let mut kept = keep.into_iter();
-    modes.retain(|_| kept.next().unwrap_or(false));
+    let mut first = true;
+    modes.retain(|m| std::mem::take(&mut first) || m.initialisation.warning.is_none());
     Ok(modes)
 }
 
-fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisation) -> Result<()> {
+/// Add a place that so many starting points led to, or count them if it is known.
+pub(super) fn add(
+    target: &dyn Target,
+    modes: &mut Vec<Mode>,
+    initialisation: Initialisation,
+    starts: usize,
+) -> Result<()> {
     let log_density = log_density(target, std::slice::from_ref(&initialisation.center))?[0];
     if !log_density.is_finite() {
         return Ok(());
@@ -164,17 +227,27 @@ fn add(target: &dyn Target, modes: &mut Vec<Mode>, initialisation: Initialisatio
         .iter_mut()
         .find(|m| close(&m.initialisation, &initialisation) || close(&initialisation, &m.initialisation))
     {
-        Some(known) => known.starts += 1,
-        None => modes.push(Mode { initialisation, log_density, laplace, starts: 1, diagnostics: None, share: 1.0 }),
+        Some(known) => known.starts += starts,
+        None => modes.push(Mode { initialisation, log_density, laplace, starts, diagnostics: None, share: 1.0 }),
     }
     Ok(())
 }
 
 /// Whether another centre is close to this one.
 fn close(this: &Initialisation, other: &Initialisation) -> bool {
+    distance(this, &other.center) < APART
+}
+
+/// Whether a point may be a draw of a Gaussian.
+pub(super) fn within(this: &Initialisation, z: &[f64]) -> bool {
+    let d = z.len() as f64;
+    distance(this, z).powi(2) < d + APART * (2.0 * d).sqrt() + APART * APART
+}
+
+/// The distance of a point from the centre, in standard deviations.
+fn distance(this: &Initialisation, z: &[f64]) -> f64 {
     let d = this.center.len();
-    let units = this.positions();
-    let factor = DMatrix::from_row_slice(d, d, &units.factor());
-    let apart = DVector::from_fn(d, |i, _| other.center[i] - this.center[i]);
-    factor.solve_lower_triangular(&apart).is_some_and(|e| e.norm() < APART)
+    let factor = DMatrix::from_row_slice(d, d, &this.positions().factor());
+    let apart = DVector::from_fn(d, |i, _| z[i] - this.center[i]);
+    factor.solve_lower_triangular(&apart).map_or(f64::INFINITY, |e| e.norm())
 }

@@ -1,10 +1,10 @@
 //! The result of inference: a fitted approximation, draws from it, a verdict, and summaries of the model's parameters.
 
 use super::{Checkpoint, Mode, Verdict};
-use crate::approximation::{Approximation, Diagnostics, Draws};
+use crate::approximation::{Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
-use crate::diagnostics::{Mean, RELIABLE_K, SummaryTable, Weights, mean, summarise};
+use crate::diagnostics::{LogMean, Mean, RELIABLE_K, SummaryTable, Weights, mean, summarise};
 use crate::error::Result;
 use crate::fit::{FitReport, StopReason};
 use crate::model::{Quantities, Quantity};
@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub struct Posterior {
     /// The model.
     pub model: Arc<dyn BayesianModel>,
-    /// The fitted approximation.
-    pub approximation: Approximation,
+    /// The fitted approximation, with a part for each mode.
+    pub approximation: Mixture,
     /// Draws from it.
     pub draws: Draws,
     /// Their diagnostics.
@@ -25,6 +25,8 @@ pub struct Posterior {
     pub verdict: Verdict,
     /// The modes found, the best first.
     pub modes: Vec<Mode>,
+    /// log p(x) by annealing from wide starts, without the fit; none where that was not possible.
+    pub outside: Option<LogMean>,
     /// The chains that were tried, in order, those that failed included.
     pub attempts: Vec<Attempt>,
     /// The index of the one that was kept.

@@ -1,21 +1,35 @@
 //! The verdict: whether to trust an approximation, why, and what to try next.
 
 use super::modes::Mode;
-use crate::approximation::{Diagnostics, Draws};
-use crate::diagnostics::{RELIABLE_K, Weights, summarise};
+use super::outside::{Elsewhere, Outside};
+use crate::approximation::{Diagnostics, Draws, Mixture};
+use crate::bayesian_model::BayesianModel;
+use crate::diagnostics::{Moments, RELIABLE_K, Weights};
+use crate::error::Result;
 use crate::fit::StopReason;
+use crate::hardware::Hardware;
+use crate::model::Quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Minimum effective share of the draws.
+/// Minimum effective share of the draws, and the share below which no weights can make up for it.
 const EFFECTIVE: f64 = 0.25;
+const USELESS: f64 = 0.1;
 /// Maximum distance between the means of draws with and without weights, in standard deviations.
 const OFF: f64 = 0.1;
 /// Maximum factor by which reweighting may change a standard deviation: weights can correct the draws only so far.
 const STRETCHED: f64 = 1.25;
-/// Pareto k̂ and effective share at which a Gaussian alone counts as good: its tails are thinner than most.
-const PLAIN_K: f64 = 0.5;
+/// Effective share from which a Gaussian alone counts as good: its tails are thinner than most.
 const PLAIN_EFFECTIVE: f64 = 0.8;
+/// Pareto k̂ that is said to be near its limit.
+const NEAR_K: f64 = 0.6;
+/// Nats by which log p(x) from outside may exceed the fit's, and standard errors of the difference.
+const MISSED: f64 = 0.1;
+const SURE: f64 = 3.0;
+/// Share of the mass found from outside that may lie where the fit has no draws.
+const ELSEWHERE: f64 = 0.05;
+/// Relative difference between numbers that count as the same.
+const SAME: f64 = 1e-6;
 
 /// Number of modes listed one by one.
 const NAMED: usize = 4;
@@ -105,6 +119,11 @@ impl Verdict {
         }
     }
 
+    /// Whether no longer chain could help.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.advice.contains(&Advice::SeparateModes)
+    }
+
     /// Add why it stopped, if it was not complete.
     pub(super) fn note(&mut self, stop_reason: StopReason) {
         let (reason, advice) = match stop_reason {
@@ -116,28 +135,170 @@ impl Verdict {
     }
 }
 
-/// Judge by the weights of the draws and the modes found.
-pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) -> Verdict {
-    let n = draws.z.len() as f64;
-    let plain = draws.steps.is_empty();
-    let share = diagnostics.effective_share();
-    let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![] };
-    if diagnostics.lost > 0 {
-        let reason = format!("{} of {n} draws have no weight: the bound is −∞", diagnostics.lost);
-        verdict.find(VerdictKind::DoNotTrust, reason, Advice::Constrain);
+/// What a fit is judged by.
+pub(super) struct Evidence<'a> {
+    pub model: &'a dyn BayesianModel,
+    pub modes: &'a [Mode],
+    pub outside: Option<&'a Outside>,
+    /// How many starting points there were.
+    pub starts: usize,
+}
+
+impl Evidence<'_> {
+    /// Judge a fit by the weights of its draws, by what is reported of them, and by what was found elsewhere.
+    pub fn judge(&self, approximation: &Mixture, draws: &Draws, diagnostics: &Diagnostics) -> Result<Verdict> {
+        let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![] };
+        let n = draws.z.len() as f64;
+        if diagnostics.lost > 0 {
+            let reason = format!("{} of {n} draws have no weight: the bound is −∞", diagnostics.lost);
+            verdict.find(VerdictKind::DoNotTrust, reason, Advice::Constrain);
+        }
+        self.modes(&mut verdict, approximation);
+        weights(&mut verdict, draws, diagnostics);
+        if verdict.kind < VerdictKind::DoNotTrust {
+            self.reported(&mut verdict, draws)?;
+        }
+        // Few draws of any weight cannot be compared with anything.
+        if diagnostics.pareto_k <= RELIABLE_K && diagnostics.effective_share() >= USELESS {
+            self.outside(&mut verdict, draws, diagnostics);
+        }
+        if verdict.kind == VerdictKind::Good {
+            verdict.reasons.insert(0, self.praise(diagnostics));
+        }
+        Ok(verdict)
     }
-    if modes.len() > 1 {
-        let reason = format!(
-            "{} separate modes were found and only the largest was fitted; the others hold about {:.0} % of the mass",
-            modes.len(),
-            100.0 * (1.0 - modes[0].share)
-        );
-        verdict.find(VerdictKind::DoNotTrust, reason, Advice::SeparateModes);
-        verdict.reasons.extend(modes.iter().take(NAMED).enumerate().map(|(i, mode)| name(i + 1, mode)));
-        if modes.len() > NAMED {
-            verdict.reasons.push(format!("and {} smaller modes", modes.len() - NAMED));
+
+    /// Several modes are listed. If there are too many, most of them were not fitted.
+    fn modes(&self, verdict: &mut Verdict, approximation: &Mixture) {
+        let (found, fitted) = (self.modes.len(), approximation.parts().len());
+        if found == 1 {
+            return;
+        }
+        let missed: f64 = self.modes.iter().skip(fitted).map(|mode| mode.share).sum();
+        if found > fitted {
+            let reason = format!(
+                "{found} separate modes were found and only the {fitted} largest were fitted; the others hold about {:.0} % of the mass",
+                100.0 * missed
+            );
+            verdict.find(VerdictKind::DoNotTrust, reason, Advice::SeparateModes);
+        } else {
+            verdict
+                .reasons
+                .push(format!("{found} separate modes were found, and each was fitted by a chain of its own"));
+        }
+        let shares = approximation.parts().map(|(_, weight)| weight);
+        let named = self.modes.iter().zip(shares).take(NAMED).enumerate();
+        verdict.reasons.extend(named.map(|(i, (mode, share))| name(i + 1, mode, share)));
+        if found > NAMED {
+            verdict.reasons.push(format!("and {} smaller modes", found - NAMED));
+        }
+        if let Some((a, b)) = permuted(self.modes) {
+            verdict.reasons.push(format!(
+                "modes {} and {} are the same but for the order of their coordinates: labels are switched, and averages over \
+                 both mean little",
+                a + 1,
+                b + 1
+            ));
         }
     }
+
+    /// What is reported: parameters and generated quantities, as they are, not as free coordinates.
+    fn reported(&self, verdict: &mut Verdict, draws: &Draws) -> Result<()> {
+        let (weights, even) = (Weights::smoothed(&draws.log_weights), Weights::even(draws.z.len()));
+        let (mut off, mut stretched) = ((0.0, String::new()), (1.0, String::new()));
+        let (mut no_mean, mut no_sd) = (vec![], vec![]);
+        let quantities = self.model.quantities(&draws.z, None, Hardware::default())?;
+        for (name, column) in quantities.parameters.iter().chain(&quantities.generated).flat_map(Quantity::columns) {
+            let (a, b) = (Moments::new(&column, &weights), Moments::new(&column, &even));
+            if !a.has_mean {
+                no_mean.push(name);
+                continue;
+            }
+            // A constant has neither.
+            if a.sd <= 0.0 {
+                continue;
+            }
+            let apart = (a.mean - b.mean).abs() / a.sd;
+            if apart > off.0 {
+                off = (apart, name.clone());
+            }
+            if !a.has_sd {
+                no_sd.push(name);
+                continue;
+            }
+            let factor = (a.sd / b.sd).max(b.sd / a.sd);
+            if factor > stretched.0 {
+                stretched = (factor, name);
+            }
+        }
+        if off.0 > OFF {
+            let reason = format!("reweighting moves the mean of {} by {:.2} standard deviations", off.1, off.0);
+            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
+        }
+        if stretched.0 > STRETCHED {
+            let reason = format!(
+                "reweighting changes the standard deviation of {} by a factor of {:.2}",
+                stretched.1, stretched.0
+            );
+            verdict.find(VerdictKind::DoNotTrust, reason, Advice::LongerChain);
+        }
+        for (what, names) in [("mean and no standard deviation", no_mean), ("standard deviation", no_sd)] {
+            if !names.is_empty() {
+                let reason =
+                    format!("no {what} is reported of {}: its tails are too heavy; see the quantiles", listed(&names));
+                verdict.reasons.push(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Mass that annealing found and the fit does not have.
+    fn outside(&self, verdict: &mut Verdict, draws: &Draws, diagnostics: &Diagnostics) {
+        let Some(outside) = self.outside else { return };
+        let (theirs, ours) = (outside.log_evidence, diagnostics.log_evidence);
+        let more = theirs.value - ours.value;
+        let elsewhere = outside.elsewhere(draws, ours.value);
+        if more > MISSED.max(SURE * theirs.se.hypot(ours.se)) {
+            let reason = format!(
+                "annealing from wide starts finds more mass than the fit holds: log p(x) ≈ {:.2} ± {:.2}, the fit's is {:.2}",
+                theirs.value, theirs.se, ours.value
+            );
+            verdict.find(VerdictKind::DoNotTrust, reason.replace('-', "−"), Advice::SeparateModes);
+        }
+        if let Some(Elsewhere { share, place }) = elsewhere.filter(|e| e.share > ELSEWHERE) {
+            let reason = format!(
+                "annealing from wide starts finds {:.0} % of the mass where the fit has no draws, such as at {}",
+                100.0 * share.min(1.0),
+                place_of(&place)
+            );
+            verdict.find(VerdictKind::DoNotTrust, reason, Advice::SeparateModes);
+        }
+    }
+
+    /// What was looked at.
+    fn praise(&self, diagnostics: &Diagnostics) -> String {
+        let near =
+            if diagnostics.pareto_k > NEAR_K { format!(" (near its limit of {RELIABLE_K})") } else { String::new() };
+        let modes = if self.modes.len() == 1 { "one mode".to_owned() } else { format!("{} modes", self.modes.len()) };
+        let outside = self.outside.map_or_else(
+            || "; annealing from wide starts was not possible".to_owned(),
+            |o| {
+                let about = format!("log p(x) ≈ {:.2} ± {:.2}", o.log_evidence.value, o.log_evidence.se);
+                format!(", and annealing from wide starts ({}) no mass elsewhere", about.replace('-', "−"))
+            },
+        );
+        format!(
+            "Pareto k̂ = {:.2}{near}, effective {:.0} % of the draws; {} starting points found {modes}{outside}",
+            diagnostics.pareto_k,
+            100.0 * diagnostics.effective_share(),
+            self.starts
+        )
+    }
+}
+
+/// Judge by the weights of the draws.
+fn weights(verdict: &mut Verdict, draws: &Draws, diagnostics: &Diagnostics) {
+    let (n, share) = (draws.z.len() as f64, diagnostics.effective_share());
     if diagnostics.pareto_k.is_nan() || diagnostics.pareto_k > RELIABLE_K {
         let reason = format!("Pareto k̂ = {:.2}: the tail of the weights is too heavy", diagnostics.pareto_k);
         verdict.find(VerdictKind::DoNotTrust, reason, Advice::LongerChain);
@@ -149,62 +310,54 @@ pub(super) fn judge(draws: &Draws, diagnostics: &Diagnostics, modes: &[Mode]) ->
             if diagnostics.diverged as f64 > 0.01 * n { VerdictKind::DoNotTrust } else { VerdictKind::Reweight };
         verdict.find(worse, reason, Advice::SmallerSteps);
     }
-    if verdict.kind < VerdictKind::DoNotTrust {
-        if share < EFFECTIVE {
-            let reason = format!("the effective sample size is {:.0} % of the draws", 100.0 * share);
-            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
-        }
-        if plain && (diagnostics.pareto_k > PLAIN_K || share < PLAIN_EFFECTIVE) {
-            let reason = format!(
-                "a Gaussian alone, with k̂ = {:.2} and an effective {:.0} %, misses part of the tails",
-                diagnostics.pareto_k,
-                100.0 * share
-            );
-            verdict.find(VerdictKind::Reweight, reason, Advice::AddChain);
-        }
-        let (off, stretched) = furthest(draws);
-        if off > OFF {
-            let reason = format!("reweighting moves a mean by {off:.2} standard deviations");
-            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
-        }
-        if stretched > STRETCHED {
-            let reason = format!("reweighting changes a standard deviation by a factor of {stretched:.2}");
-            verdict.find(VerdictKind::Reweight, reason, Advice::LongerChain);
-        }
+    if share < EFFECTIVE {
+        let worse = if share < USELESS { VerdictKind::DoNotTrust } else { VerdictKind::Reweight };
+        let reason = format!("the effective sample size is {:.0} % of the draws", 100.0 * share);
+        verdict.find(worse, reason, Advice::LongerChain);
+    } else if draws.steps.is_empty() && share < PLAIN_EFFECTIVE {
+        let reason = format!("a Gaussian alone, with an effective {:.0} %, misses part of the tails", 100.0 * share);
+        verdict.find(VerdictKind::Reweight, reason, Advice::AddChain);
     }
-    if verdict.kind == VerdictKind::Good {
-        verdict.reasons.push(format!(
-            "Pareto k̂ = {:.2}, effective {:.0} % of the draws, one mode from all starting points",
-            diagnostics.pareto_k,
-            100.0 * share
-        ));
-    }
-    verdict
 }
 
 /// A mode in words: its location in free coordinates, the bound of a Gaussian fitted there, its share.
-fn name(i: usize, mode: &Mode) -> String {
-    let center = &mode.initialisation.center;
+fn name(i: usize, mode: &Mode, share: f64) -> String {
+    let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| {
+        format!(": log p(x) ≥ {:.3} ± {:.3} by a Gaussian there", j.bound.value, j.bound.se)
+    });
+    let place = place_of(&mode.initialisation.center);
+    format!("mode {i} at {place}{bound}, {:.1} % of the mass", 100.0 * share).replace('-', "−")
+}
+
+/// A place in free coordinates.
+fn place_of(center: &[f64]) -> String {
     let mut place: Vec<String> = center.iter().take(3).map(|x| format!("{x:.2}")).collect();
     if center.len() > 3 {
         place.push("…".to_owned());
     }
-    let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| {
-        format!(": log p(x) ≥ {:.3} ± {:.3} by a Gaussian there", j.bound.value, j.bound.se)
-    });
-    format!("mode {i} at ({}){bound}, {:.1} % of the mass", place.join(", "), 100.0 * mode.share).replace('-', "−")
+    format!("({})", place.join(", ")).replace('-', "−")
 }
 
-/// The largest distance by which reweighting moves the mean of a coordinate, in standard deviations, and the largest
-/// factor by which it changes a standard deviation.
-fn furthest(draws: &Draws) -> (f64, f64) {
-    let weights = Weights::smoothed(&draws.log_weights);
-    let even = Weights::even(draws.z.len());
-    let d = draws.z.first().map_or(0, Vec::len);
-    let changes = (0..d).map(|i| {
-        let column: Vec<f64> = draws.z.iter().map(|z| z[i]).collect();
-        let (a, b) = (summarise(&column, &weights), summarise(&column, &even));
-        ((a.mean - b.mean).abs() / a.sd, (a.sd / b.sd).max(b.sd / a.sd))
-    });
-    changes.fold((0.0, 1.0), |(off, stretched): (f64, f64), (o, s)| (off.max(o), stretched.max(s)))
+/// The first names of a list.
+fn listed(names: &[String]) -> String {
+    match names {
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        [] => String::new(),
+    }
+}
+
+/// Two modes of the same height whose coordinates are the same in another order.
+fn permuted(modes: &[Mode]) -> Option<(usize, usize)> {
+    let sorted = |mode: &Mode| {
+        let mut center = mode.initialisation.center.clone();
+        center.sort_by(f64::total_cmp);
+        center
+    };
+    let same = |a: &Mode, b: &Mode| {
+        (a.log_density - b.log_density).abs() < SAME * (1.0 + a.log_density.abs())
+            && sorted(a).iter().zip(sorted(b)).all(|(x, y)| (x - y).abs() < SAME.sqrt() * (1.0 + x.abs()))
+    };
+    let pairs = (0..modes.len()).flat_map(|a| (a + 1..modes.len()).map(move |b| (a, b)));
+    pairs.into_iter().find(|&(a, b)| same(&modes[a], &modes[b]))
 }

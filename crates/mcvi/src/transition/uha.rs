@@ -10,7 +10,7 @@ use crate::limits::{self, positive, within};
 use crate::params::Params;
 use crate::scope::{Estimator, Initial, Scope};
 use crate::target::{Landscape, Point};
-use mcvi_expr::Expr;
+use mcvi_expr::{Expr, Operand};
 use serde::{Deserialize, Serialize};
 
 /// A partial refreshment v′ ~ N(γv, 1 − γ²), then k leapfrogs; γ, step size and mass are learned.
@@ -115,7 +115,7 @@ impl Uha {
         // The first step draws a momentum of its own; the following ones find theirs.
         let before = state.momentum.unwrap_or_else(|| {
             let v = scope.held(rest.times(scope.normal(state.z.shape())));
-            Momentum { v, log_density: rest.log_density(v) }
+            Momentum { v, log_density: rest.log_density(rest.units(v)) }
         });
         let v = rest.units(before.v);
         let mut xi = scope.normal(v.shape());
@@ -129,28 +129,29 @@ impl Uha {
             xi = f.map_or(pushed, |f| pushed - f);
         }
         let b = shift(Direction::Backward, here, refreshed)?;
-        let squares = match (f, b) {
-            // Without shifts it is a rotation of (v, ξ), so that ξ² − (v − γv′)²/s² = v′² − v².
-            (None, None) => refreshed.square() - v.square(),
+        // Twice log r − log q of the refreshment by coordinate, and what this step takes back.
+        let (refreshment, taken_back) = match (f, b) {
+            // Without shifts it is reversible: the ratio is log N(v) − log N(v′), and the step before has ended with the first.
+            (None, None) => (rest.energies(refreshed), before.log_density - rest.log_density(v)),
             _ => {
                 // The noise with which the way back would have drawn v: (v − γv′)/s − b.
                 let back = sd * v - keep * pushed;
-                xi.square() - b.map_or(back, |b| back - b).square()
+                (xi.square() - b.map_or(back, |b| back - b).square(), before.log_density)
             }
         };
-        let refreshment = squares.sum(&[1]) * 0.5;
 
         // The leapfrogs preserve volume, and are undone exactly.
         let mut v = rest.times(refreshed);
         for _ in 0..self.leapfrogs {
-            v = v + eps * 0.5 * rest.force(root.transposed(here.gradient));
-            here = target.at(here.z + eps * root.times(v))?;
+            v = v + rest.kick(&root, eps, here.gradient);
+            here = target.at(here.z + root.times(eps, v))?;
             rest = self.rest(at, here, at.time)?;
-            v = v + eps * 0.5 * rest.force(root.transposed(here.gradient));
+            v = v + rest.kick(&root, eps, here.gradient);
         }
         // The step ends with the density of its momentum and takes back the one before, so that the sum may stop after any.
-        let log_density = rest.log_density(v);
-        let log_ratio = refreshment + log_density - before.log_density;
+        let end = rest.units(v);
+        let log_density = rest.log_density(end);
+        let log_ratio = (refreshment - rest.energies(end)).sum(&[1]) * 0.5 - taken_back;
         let moved = state.at(here.z).with_momentum(Momentum { v, log_density });
         Ok(Moved::new(moved, log_ratio))
     }
@@ -172,14 +173,14 @@ impl Uha {
         // The last step draws its momentum from r; those before find theirs.
         let after = state.momentum.unwrap_or_else(|| {
             let v = rest.times(scope.normal(state.z.shape()));
-            Momentum { v, log_density: rest.log_density(v) }
+            Momentum { v, log_density: rest.log_density(rest.units(v)) }
         });
         let mut v = after.v;
         for left in (0..self.leapfrogs).rev() {
-            v = v - eps * 0.5 * rest.force(root.transposed(here.gradient));
-            here = target.at(here.z - eps * root.times(v))?;
+            v = v - rest.kick(&root, eps, here.gradient);
+            here = target.at(here.z - root.times(eps, v))?;
             rest = self.rest(at, here, time(left))?;
-            v = v - eps * 0.5 * rest.force(root.transposed(here.gradient));
+            v = v - rest.kick(&root, eps, here.gradient);
         }
 
         let (refreshed, back) = (rest.units(v), scope.normal(v.shape()));
@@ -187,7 +188,7 @@ impl Uha {
         let v = keep * refreshed + sd * b.map_or(back, |b| back + b);
         let f = shift(Direction::Forward, here, v)?;
         let squares = match (f, b) {
-            // As on the way there.
+            // Without shifts the refreshment is reversible: ξ² − (v − γv′)²/s² = v′² − v².
             (None, None) => refreshed.square() - v.square(),
             _ => {
                 // The noise with which the way there would have drawn v′: (v′ − γv)/s − f.
@@ -197,10 +198,9 @@ impl Uha {
         };
         let refreshment = squares.sum(&[1]) * 0.5;
         // As if the chain began here with this momentum: the step before takes that back.
-        let v = rest.times(v);
         let log_density = rest.log_density(v);
         let log_ratio = after.log_density + refreshment - log_density;
-        let moved = state.at(here.z).with_momentum(Momentum { v, log_density });
+        let moved = state.at(here.z).with_momentum(Momentum { v: rest.times(v), log_density });
         Ok(Moved::new(moved, log_ratio))
     }
 }
@@ -235,21 +235,25 @@ impl<'g> Rest<'g> {
         }
     }
 
-    /// D²g, limited.
-    fn force(&self, g: Expr<'g>) -> Expr<'g> {
+    /// ½εD²M^−½ᵀg, limited where D is learned.
+    fn kick(&self, root: &Root<'g>, eps: Expr<'g>, g: Expr<'g>) -> Expr<'g> {
         match self {
-            Rest::Standard => g,
-            Rest::Spread { sd, .. } => *sd * (*sd * g).max(-FORCE).min(FORCE),
+            Rest::Standard => root.transposed(eps * 0.5, g),
+            Rest::Spread { sd, .. } => eps * 0.5 * (*sd * (*sd * root.transposed(1.0, g)).max(-FORCE).min(FORCE)),
         }
     }
 
-    /// log N(v; 0, D²) of each row, without its constant, which cancels.
-    fn log_density(&self, v: Expr<'g>) -> Expr<'g> {
-        let e = self.units(v).square().sum(&[1]) * -0.5;
+    /// Twice the kinetic energy of momenta De by coordinate: e² + 2 log D.
+    fn energies(&self, e: Expr<'g>) -> Expr<'g> {
         match self {
-            Rest::Standard => e,
-            Rest::Spread { log_sd, .. } => e - log_sd.sum(&[1]),
+            Rest::Standard => e.square(),
+            Rest::Spread { log_sd, .. } => e.square() + *log_sd * 2.0,
         }
+    }
+
+    /// log N(De; 0, D²) of each row, without its constant, which cancels.
+    fn log_density(&self, e: Expr<'g>) -> Expr<'g> {
+        self.energies(e).sum(&[1]) * -0.5
     }
 }
 
@@ -335,19 +339,19 @@ impl<'g> Root<'g> {
         }
     }
 
-    /// M^−½ v.
-    fn times(&self, v: Expr<'g>) -> Expr<'g> {
-        match self {
-            Root::Diagonal(scale) => *scale * v,
-            Root::Full(l) => v.matmul(l.t()),
+    /// sM^−½v.
+    fn times(&self, s: impl Operand<'g>, v: Expr<'g>) -> Expr<'g> {
+        match *self {
+            Root::Diagonal(scale) => scale * s.operand(scale) * v,
+            Root::Full(l) => v.matmul(l.t()) * s.operand(l),
         }
     }
 
-    /// (M^−½)ᵀ g.
-    fn transposed(&self, g: Expr<'g>) -> Expr<'g> {
-        match self {
-            Root::Diagonal(scale) => *scale * g,
-            Root::Full(l) => g.matmul(*l),
+    /// sM^−½ᵀg.
+    fn transposed(&self, s: impl Operand<'g>, g: Expr<'g>) -> Expr<'g> {
+        match *self {
+            Root::Diagonal(scale) => scale * s.operand(scale) * g,
+            Root::Full(l) => g.matmul(l) * s.operand(l),
         }
     }
 }

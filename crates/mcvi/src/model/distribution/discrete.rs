@@ -9,9 +9,9 @@ use rand_distr::{Binomial, Distribution as _};
 /// One with this log odds, else zero.
 pub fn bernoulli_logit<'g>(logit: impl Into<Value<'g>>) -> Distribution<'g> {
     Distribution::new("bernoulli_logit", [logit.into()], |x, [logit]| {
-        // ln σ(logit) at 1, ln σ(−logit) at 0, in one function of ±logit.
-        let sign = x * 2.0 - 1.0;
-        within(x.eq(0.0).select(1.0, x.eq(1.0)), (sign * logit).log_sigmoid())
+        // −ln(1 + e^∓logit): ln σ(logit) at 1, ln σ(−logit) at 0, each with all its digits.
+        let sign = 1.0 - x * 2.0;
+        within(x.eq(0.0).select(1.0, x.eq(1.0)), -(sign * logit).softplus())
     })
     .with_support(Support::Discrete)
     .with_sampler(|[logit], rng| binomial(1.0, logit, rng))
