@@ -44,7 +44,8 @@ pub struct Diagnostics {
     pub log_evidence: LogMean,
     /// Effective sample size of the weights.
     pub effective: f64,
-    /// Pareto k̂ of the weights: above [`RELIABLE_K`](crate::diagnostics::RELIABLE_K) they are not reliable.
+    /// Pareto k̂ of the weights: above [`RELIABLE_K`](crate::diagnostics::RELIABLE_K) they are not reliable. Where no weight
+    /// is twice the average there is no tail to speak of, and it is 0.
     pub pareto_k: f64,
     /// R² of Salimans & Knowles (2013) over paths: L in place of log p − log q.
     pub r2_path: f64,
@@ -170,7 +171,7 @@ impl Draws {
             bound: mean(&self.log_weights),
             log_evidence: log_mean_exp(&self.log_weights),
             effective: effective_sample_size(&self.log_weights),
-            pareto_k: psis(&self.log_weights).k,
+            pareto_k: if is_even(&self.log_weights) { 0.0 } else { psis(&self.log_weights).k },
             r2_path: r_squared(&self.log_p, &log_q),
             steps: self.steps.iter().map(|s| mean(s)).collect(),
             delta_h: energies.iter().map(|h| h.map(|h| average(&h.iter().map(|x| x.abs()).collect()))).collect(),
@@ -179,6 +180,12 @@ impl Draws {
             lost: zero_weights(&self.log_weights),
         }
     }
+}
+
+/// Whether no weight is twice the average.
+fn is_even(log_weights: &[f64]) -> bool {
+    let largest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    largest < log_mean_exp(log_weights).value + std::f64::consts::LN_2
 }
 
 /// A bound that is NaN counts as −∞.

@@ -6,12 +6,13 @@
 
 use super::Request;
 use super::modes::{self, Mode};
-use crate::approximation::Draws;
+use crate::approximation::{Annealed, Draws};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::diagnostics::{LogMean, Weights, log_mean_exp};
 use crate::error::{Error, Result};
 use crate::initialisation::Initialisation;
+use crate::laplace::log_density;
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::seed::derive_seed;
@@ -28,7 +29,9 @@ const WORK: f64 = 4e8;
 const FEWEST: f64 = 4096.0;
 const MOST: f64 = 262_144.0;
 /// Particles that are followed to a mode, the heaviest first.
-const FOLLOWED: usize = 24;
+const FOLLOWED: usize = 12;
+/// Temperatures of those that only search for places.
+const FEW: usize = 32;
 /// Rounds of annealing and searching at most: what is found widens the next start.
 const ROUNDS: usize = 3;
 
@@ -41,6 +44,8 @@ pub(super) struct Outside {
     pub z: Vec<Vec<f64>>,
     /// Their log weights.
     pub log_weights: Vec<f64>,
+    /// Where more particles ended that were annealed faster: their weights say little.
+    ends: Vec<Vec<f64>>,
 }
 
 /// Mass far from all draws of a fit.
@@ -133,54 +138,63 @@ fn look(target: &Arc<dyn Target>, places: &[Mode], work: f64, seed: u64, request
     let d = target.dim();
     // The modes in these coordinates: their centres, and standard deviations given the others.
     let centers: Vec<DVector<f64>> =
-        places.iter().map(|p| standardised.from_original(&p.initialisation.center)).collect();
+        places.iter().map(|p| standardised.standardise(&p.initialisation.center)).collect();
     let center = centers.iter().sum::<DVector<f64>>() / centers.len() as f64;
     let between = |i: usize| centers.iter().map(|c| (c[i] - center[i]).powi(2)).sum::<f64>() / centers.len() as f64;
     let narrow = places.iter().map(|p| standardised.narrowest(&p.initialisation)).fold(1.0, f64::min);
-    // Eight times as many particles as temperatures: places matter more than weights.
-    let temperatures = ((work / WIDE.len() as f64 / 8.0).sqrt() as usize).max(16);
-    let particles = (work / WIDE.len() as f64) as usize / temperatures;
-    let mut best = None::<Outside>;
-    let (mut z, mut log_weights) = (vec![], vec![]);
-    for wide in WIDE {
+    let searched = (work / (WIDE.len() * FEW) as f64) as usize;
+    let weighed = ((work / 16.0).sqrt() as usize).max(16);
+    let anneal = |wide: f64, temperatures: usize, particles: usize, seed: u64| {
         let start = WideStart {
             center: center.as_slice().to_vec(),
-            wide: (0..d).map(|i| wide * (1.0 + between(i) / (wide * wide) * 2.0).sqrt()).collect(),
+            wide: (0..d).map(|i| (wide * wide + 2.0 * between(i)).sqrt()).collect(),
             narrow: vec![narrow; d],
         };
-        let annealed = match start.anneal(standardised.clone(), temperatures, particles, seed, request.hardware) {
-            Ok(annealed) => annealed,
+        match start.anneal(standardised.clone(), temperatures, particles, seed, request.hardware) {
+            Ok(annealed) => Ok(Some(annealed)),
             // A target that cannot be evaluated so far out can still be fitted.
-            Err(Error::Fit { .. } | Error::Target { .. }) => continue,
-            Err(error) => return Err(error),
-        };
+            Err(Error::Fit { .. } | Error::Target { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    // Many particles at few temperatures find places, few at many temperatures find how much mass there is.
+    let (mut best, mut ends) = (None::<Outside>, vec![]);
+    for wide in WIDE {
+        ends.extend(anneal(wide, FEW, searched, derive_seed(seed, "places"))?.map_or(vec![], |annealed| annealed.z));
+        let Some(annealed) = anneal(wide, 4 * weighed, weighed, derive_seed(seed, "mass"))? else { continue };
         let log_evidence = log_mean_exp(&annealed.log_weights);
-        z.extend(annealed.z.iter().map(|y| standardised.to_original(y)));
-        log_weights.extend(&annealed.log_weights);
         if log_evidence.value.is_finite() && best.as_ref().is_none_or(|b| log_evidence.value > b.log_evidence.value) {
-            best = Some(Outside { log_evidence, z: vec![], log_weights: vec![] });
+            let Annealed { z, log_weights, .. } = annealed;
+            best = Some(Outside { log_evidence, z, log_weights, ends: vec![] });
         }
     }
-    Ok(best.map(|best| Outside { z, log_weights, ..best }))
+    Ok(best.map(|mut best| {
+        best.z.iter_mut().for_each(|y| *y = standardised.to_original(y));
+        best.ends = ends.iter().map(|y| standardised.to_original(y)).collect();
+        best
+    }))
 }
 
-/// Search from the heaviest particles that are far from all modes.
+/// Search from particles that are far from all modes: the heaviest, and those where the density is highest.
 fn follow(target: &dyn Target, places: &mut Vec<Mode>, found: &Outside) -> Result<()> {
-    let mut order: Vec<usize> = (0..found.z.len()).filter(|&i| found.log_weights[i].is_finite()).collect();
-    order.sort_by(|&a, &b| found.log_weights[b].total_cmp(&found.log_weights[a]));
-    let mut left = FOLLOWED;
-    for i in order {
-        if left == 0 {
-            break;
-        }
-        if places.iter().any(|place| modes::within(&place.initialisation, &found.z[i])) {
-            continue;
-        }
-        left -= 1;
-        match Initialisation::laplace(target, &Params::default(), Some(&found.z[i])) {
-            Ok(place) if place.warning.is_none() => modes::add(target, places, place, 0)?,
-            Ok(_) | Err(Error::Target { .. } | Error::Fit { .. }) => {}
-            Err(error) => return Err(error),
+    let heights = log_density(target, &found.ends)?;
+    for (from, values) in [(&found.z, &found.log_weights), (&found.ends, &heights)] {
+        let mut order: Vec<usize> = (0..from.len()).filter(|&i| values[i].is_finite()).collect();
+        order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+        let mut left = FOLLOWED;
+        for i in order {
+            if left == 0 {
+                break;
+            }
+            if places.iter().any(|place| modes::within(&place.initialisation, &from[i])) {
+                continue;
+            }
+            left -= 1;
+            match Initialisation::laplace(target, &Params::default(), Some(&from[i])) {
+                Ok(place) if place.warning.is_none() => modes::add(target, places, place, 0)?,
+                Ok(_) | Err(Error::Target { .. } | Error::Fit { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())
@@ -210,7 +224,7 @@ impl Standardised {
         (0..d).map(|i| self.center[i] + row(i)).collect()
     }
 
-    fn from_original(&self, z: &[f64]) -> DVector<f64> {
+    fn standardise(&self, z: &[f64]) -> DVector<f64> {
         let apart = DVector::from_iterator(z.len(), z.iter().zip(&self.center).map(|(z, c)| z - c));
         self.matrix().solve_lower_triangular(&apart).unwrap_or(apart)
     }
