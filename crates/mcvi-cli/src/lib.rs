@@ -1,6 +1,7 @@
 //! The command `mcvi`: arguments become settings, settings a library call, results tables, figures and files.
 
 mod benchmark;
+mod bracket;
 mod fit;
 #[doc(hidden)]
 pub mod fuzz;
@@ -46,7 +47,7 @@ enum Command {
     /// Comparisons that the literature makes: bounds on log Z of its targets (takes minutes).
     #[command(subcommand)]
     Benchmark(benchmark::Command),
-    /// Check by simulation whether the fits of a model are calibrated (takes minutes).
+    /// Check by simulation whether the fits of a model are calibrated, and bound log p(x) from both sides (takes minutes).
     Calibrate(fit::calibrate::Options),
 }
 

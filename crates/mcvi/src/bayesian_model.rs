@@ -53,6 +53,11 @@ pub trait BayesianModel: Target {
         Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
+    /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior).
+    fn unconstrained(&self, _parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        Err(Error::Target { why: "it does not know the free coordinates of its parameters".to_owned() })
+    }
+
     /// Draws from the prior in free coordinates, from which modes are searched; none where there is no proper prior, or where
     /// it cannot be drawn from.
     fn prior_coordinates(&self, _count: usize, _seed: u64) -> Result<Vec<Vec<f64>>> {
@@ -249,6 +254,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         (**self).prior(count, seed)
     }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        (**self).unconstrained(parameters)
+    }
     fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
         (**self).prior_coordinates(count, seed)
     }
@@ -275,6 +283,9 @@ impl BayesianModel for Model {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         Model::prior(self, count, seed)
+    }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        Model::unconstrained(self, parameters)
     }
     fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
         Model::prior_coordinates(self, count, seed)
@@ -330,6 +341,9 @@ impl BayesianModel for DescribedModel {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.model.prior(count, seed)
+    }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        self.model.unconstrained(parameters)
     }
     fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
         self.model.prior_coordinates(count, seed)

@@ -43,6 +43,15 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A path that cannot be drawn backwards, from its end.
+    #[error(
+        "{what}: its inverse model can be evaluated, but not drawn from, so that no path runs backwards and there is no \
+         upper bound; use another chain"
+    )]
+    NoWayBack {
+        /// The transition, or the part of the chain.
+        what: String,
+    },
     /// Averaging over all accept paths when there are too many.
     #[error(
         "{accepts} accept/reject steps make {paths} paths for each draw, more than {limit}; \

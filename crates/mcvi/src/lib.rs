@@ -36,7 +36,7 @@
 //! | q(z₀\|x), q(v\|z), r | [`density`]: diagonal and full Gaussians with constant, linear or network means; accept variables; mixture indicators |
 //! | qₜ(zₜ\|zₜ₋₁) with rₜ(zₜ₋₁\|zₜ) | [`transition`]: Gibbs, over-relaxation, Hamiltonian (Algorithm 3), Langevin, underdamped Langevin, Metropolis–Hastings |
 //! | the Markov chain | [`Chain`]: any transitions in any order, parameters shared or not |
-//! | Algorithm 1 | [`lower_bound`] |
+//! | Algorithm 1 | [`lower_bound`]; run backwards for an upper bound, [`upper_bound`] |
 //! | Algorithm 2 | [`fit()`](fit()), [`fit::Settings`] |
 //! | §4.1 accept/reject | [`transition::MetropolisHastings`], [`Choices`] |
 //! | §4.2 annealing | [`Chain::annealed`], [`Chain::annealed_learned`], [`Approximation::anneal`] |
@@ -107,7 +107,7 @@ mod wide;
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, Mixture, NamedValues};
 pub use bayesian_model::{About, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
-pub use bound::{Estimate, lower_bound};
+pub use bound::{Estimate, lower_bound, upper_bound};
 pub use chain::{Chain, Sharing};
 pub use error::{Error, Result};
 pub use fit::{fit, fit_observed};

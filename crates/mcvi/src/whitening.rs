@@ -17,6 +17,12 @@ impl Whitened<'_> {
         y.matmul(factor.t()) + center
     }
 
+    /// y of each row of z.
+    pub fn white<'g>(scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        let (center, factor) = Whitened::parts(scope);
+        factor.solve_lower((z - center).t()).t()
+    }
+
     /// log |det L|.
     pub fn log_volume<'g>(scope: &Scope<'g>) -> Expr<'g> {
         let (_, factor) = Whitened::parts(scope);

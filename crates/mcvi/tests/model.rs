@@ -945,6 +945,25 @@ fn times(v: &[f64]) -> [f64; 2] {
     PRECISION.map(|row| row[0] * v[0] + row[1] * v[1])
 }
 
+/// Draws from the prior have free coordinates, from which they follow again.
+#[test]
+fn free_coordinates_lead_back_to_the_parameters() {
+    let model = everything();
+    let drawn = model.prior(50, 4).expect("draws");
+    let z = model.unconstrained(&drawn.parameters).expect("free coordinates");
+    assert!(z.len() == 50 && z.iter().all(|z| z.len() == model.dim()));
+    for (q, was) in model.constrained(&z).expect("parameters").parameters.iter().zip(&drawn.parameters) {
+        assert_eq!((&q.name, &q.shape), (&was.name, &was.shape));
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9 * b.abs().max(1.0);
+        assert!(q.values.iter().zip(&was.values).all(near), "{}", q.name);
+    }
+    let refused = |parameters: &[Quantity]| model.unconstrained(parameters).expect_err("a mistake").to_string();
+    assert!(refused(&drawn.parameters[1..]).contains("`tau` is not `mu`"));
+    let mut outside = drawn.parameters;
+    outside[1].values[7] = -1.0;
+    assert!(refused(&outside).contains("`tau` = [-1.0] has no free coordinates as Positive"), "{}", refused(&outside));
+}
+
 #[test]
 fn black_boxes_and_plain_log_densities_are_fitted_like_any_model() {
     let external = Model::new(|m| {

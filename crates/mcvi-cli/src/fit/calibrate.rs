@@ -3,14 +3,19 @@
 //! Parameters are drawn from the prior and data from the model given the parameters. The model is then fitted to these
 //! data as by `mcvi fit`. If the posteriors are right, the share of draws below the true parameter is uniformly
 //! distributed (Talts et al. 2018, "Validating Bayesian inference algorithms with simulation-based calibration").
+//!
+//! The true parameters are also a draw of the posterior, so that the fitted chain run backwards from them gives an upper bound on
+//! log p(x) (Grosse et al. 2015, "Sandwiching the marginal likelihood using bidirectional Monte Carlo").
 
 use super::catalogue;
+use crate::bracket::Bracket;
 use crate::mistake::Mistake;
 use crate::number::json_number;
 use crate::output::print_result;
 use crate::{progress, work};
 use anyhow::Result;
 use clap::Args;
+use mcvi::diagnostics::mean;
 use mcvi::infer::{Request, VerdictKind, infer};
 use mcvi::{BayesianModel, Hardware};
 use serde_json::{Value, json};
@@ -43,10 +48,14 @@ pub struct Options {
     json: bool,
 }
 
-/// The share of draws below each true parameter in one fit, and the verdict on that fit.
+/// Paths run backwards from the true parameters of a data set; their upper bounds are averaged.
+const PATHS: usize = 1000;
+
+/// The share of draws below each true parameter in one fit, the verdict on that fit, and the bounds on log p(x) of its data.
 struct Simulation {
     shares: Vec<f64>,
     verdict: VerdictKind,
+    bounds: Option<[f64; 2]>,
 }
 
 /// Simulate, fit, compare.
@@ -62,6 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
     if prior.predictive.is_empty() {
         return Err(cannot(&"it has no observations").into());
     }
+    let truths = model.unconstrained(&prior.parameters);
     let numbers: Vec<usize> = (0..count).collect();
     let bar = progress::bar(count, "Calibrating");
     let threads = crate::output::threads_or_all(options.threads);
@@ -89,8 +99,16 @@ pub fn run(options: &Options) -> Result<()> {
                 shares.push(weights.below(&q.column(e), truth.values[i * q.size() + e]));
             }
         }
+        let upper = |truth: &Vec<f64>| {
+            posterior
+                .approximation
+                .upper_bounds(&vec![truth.clone(); PATHS], request.settings.seed)
+                .map(|u| mean(&u).value)
+        };
+        let upper = truths.as_ref().ok().map(|truths| upper(&truths[i])).transpose()?;
+        let bounds = upper.map(|upper| [posterior.diagnostics.bound.value, upper]);
         bar.inc(1);
-        Ok(Some(Simulation { shares, verdict: posterior.verdict.kind }))
+        Ok(Some(Simulation { shares, verdict: posterior.verdict.kind, bounds }))
     })?;
     bar.finish_and_clear();
     let failed = done.iter().filter(|s| s.is_none()).count();
@@ -100,8 +118,17 @@ pub fn run(options: &Options) -> Result<()> {
     let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
     let verdicts = verdicts.map(|v| (v.word(), done.iter().filter(|s| s.verdict == v).count()));
     let verdicts = [verdicts.as_slice(), &[("failed", failed)]].concat();
-    let text = table(&name, count, &names, &columns, &verdicts);
-    print_result(options.json, &as_json(&name, &names, &columns, &verdicts), &text)
+    let mut text = table(&name, count, &names, &columns, &verdicts);
+    let mut json = as_json(&name, &names, &columns, &verdicts);
+    if let Err(error) = truths {
+        let _ = write!(text, "\n\nNo upper bound on log p(x): {error}");
+    } else {
+        let bracket = Bracket::new(done.iter().filter_map(|s| s.bounds));
+        let what = "log p(x) from both sides, averaged over the data sets that were fitted, nats";
+        let _ = write!(text, "\n\n{what}:\n\n{}", bracket.text());
+        json["evidence"] = bracket.json();
+    }
+    print_result(options.json, &json, &text)
 }
 
 fn table(name: &str, count: usize, names: &[String], columns: &[Vec<f64>], verdicts: &[(&str, usize)]) -> String {

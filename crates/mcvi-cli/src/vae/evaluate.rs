@@ -3,6 +3,7 @@
 use super::folder::RunFolder;
 use super::provenance::Provenance;
 use super::results::Evaluation;
+use crate::bracket::Bracket;
 use crate::interrupts::Interrupts;
 use crate::number::fixed;
 use crate::output::{HardwareOptions, print_result};
@@ -12,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mcvi::Hardware;
 use mcvi::data::{Dataset, Images, Split, order};
 use mcvi::diagnostics::mean;
-use mcvi::vae::{AnnealSettings, Deep, Evaluator, annealed_evidence};
+use mcvi::vae::{AnnealSettings, Deep, Evaluator, annealed_evidence, two_sided};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,9 @@ pub struct Options {
     /// Also estimate log p(x) of this many images by annealed importance sampling with accept/reject HMC, as a check.
     #[arg(long, value_name = "N", default_value_t = 0)]
     annealed: u32,
+    /// Also bound log p(x) from both sides, on as many images simulated from the model.
+    #[arg(long)]
+    two_sided: bool,
     /// Number of temperatures for annealing.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     temperatures: u32,
@@ -88,6 +92,8 @@ pub struct Evaluate {
     pub annealed: usize,
     pub temperatures: usize,
     pub chains: usize,
+    /// Whether to bound log p(x) of simulated images from both sides.
+    pub two_sided: bool,
     /// The folder of the images, if it has changed, or of other images.
     pub data: Option<PathBuf>,
     pub seed: u64,
@@ -106,6 +112,7 @@ impl Evaluate {
             annealed: 0,
             temperatures: 1000,
             chains: 16,
+            two_sided: false,
             data: None,
             seed: 1,
             hardware: Hardware::default(),
@@ -130,7 +137,7 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
     let evidence =
         evaluator.evidence(&which, request.samples, |done| observe("importance sampling", done, which.len()))?;
     let (bound, log_p) = (evidence.bound(), evidence.log_p());
-    let interrupted = evidence.log_p.len() < which.len();
+    let mut interrupted = evidence.log_p.len() < which.len();
     let learned = provenance.learned(evidence.log_p.len());
     let mut result = json!({
         "split": request.split.to_string(),
@@ -170,6 +177,15 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
             "step": by.step,
         });
     }
+    if request.two_sided && !interrupted {
+        let count = which.len();
+        let both =
+            two_sided(&model, count, request.seed, request.hardware, |done| observe("simulated images", done, count))?;
+        interrupted = both.upper.len() < count;
+        let bounds = both.lower.into_iter().zip(both.upper).map(|(lower, upper)| [lower, upper]);
+        result["two_sided"] = Bracket::new(bounds).json();
+        result["interrupted"] = json!(interrupted);
+    }
     result["seconds"] = json!(started.elapsed().as_secs_f64());
     // A run in training may have a better model by now. The result belongs to the model that was evaluated.
     let stale = folder.model()?.to_bytes()? != model.to_bytes()?;
@@ -188,6 +204,7 @@ pub fn run(options: &Options) -> Result<()> {
         annealed: options.annealed as usize,
         temperatures: options.temperatures as usize,
         chains: options.chains as usize,
+        two_sided: options.two_sided,
         data: options.data.clone(),
         seed: options.seed,
         hardware: options.hardware.resolved()?,
@@ -243,6 +260,16 @@ fn text(result: &Value) -> String {
             100.0 * annealed["accept"].as_f64().unwrap_or(f64::NAN),
             shown(&annealed["log_p"]),
             shown(&annealed["minus_importance_sampling"]),
+        );
+    }
+    if let Some(both) = result.get("two_sided") {
+        text += &format!(
+            "\n\nlog p(x) from both sides, averaged over {} images simulated from the model:\n\n  \
+             lower bound  {}\n  upper bound  {}\n  width        {}",
+            both["simulations"],
+            shown(&both["lower"]),
+            shown(&both["upper"]),
+            shown(&both["width"]),
         );
     }
     match result["learned_images"].as_u64() {

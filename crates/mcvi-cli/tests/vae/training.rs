@@ -19,7 +19,7 @@ fn a_model_is_trained_and_evaluated() {
     let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
     assert_eq!(metrics.lines().count(), 31, "{metrics}");
 
-    let more = ["--samples", "200", "--annealed", "10", "--temperatures", "100", "--json"];
+    let more = ["--samples", "200", "--annealed", "10", "--temperatures", "100", "--two-sided", "--json"];
     let out = succeeded(&mcvi(&[&["vae", "evaluate", text(&run)], &more[..]].concat()));
     let result: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
     assert_eq!(
@@ -33,12 +33,17 @@ fn a_model_is_trained_and_evaluated() {
     let difference = &result["annealed"]["minus_importance_sampling"];
     let (value, se) = (difference["value"].as_f64().unwrap(), difference["se"].as_f64().unwrap());
     assert!(value.abs() < 4.0 * se + 0.05, "{difference}");
+    let (both, width) = (&result["two_sided"], &result["two_sided"]["width"]);
+    assert_eq!(both["simulations"], 60);
+    assert!(width["value"].as_f64().unwrap() > -4.0 * width["se"].as_f64().unwrap(), "{both}");
     assert!(run.join("evaluation-test.json").is_file());
     let figure = dir.path().join("bounds");
     succeeded(&mcvi(&["vae", "curves", text(&run), text(&run), "--out", text(&figure)]));
     let drawn = std::fs::read_to_string(figure.with_extension("svg")).unwrap();
     assert!(drawn.contains("Validation images") && figure.with_extension("png").is_file());
-    let table = succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "20", "--split", "valid"]));
+    let table =
+        succeeded(&mcvi(&["vae", "evaluate", text(&run), "--samples", "20", "--split", "valid", "--two-sided"]));
+    assert!(table.contains("from both sides"), "{table}");
     assert!(table.contains("log p(x)") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
 }
 

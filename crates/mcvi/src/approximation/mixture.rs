@@ -14,6 +14,8 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::seed::derive_seed;
 use nalgebra::{DMatrix, DVector};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 /// Draws of each part by which weights and r are learned.
 const PILOT: usize = 10_000;
@@ -147,6 +149,40 @@ impl Mixture {
             }
         }
         Ok(Draws::interleaved(parts, &order))
+    }
+
+    /// The upper bound's estimate U from each row of z, as [`Approximation::upper_bounds`]: the part m is drawn from r(m|z), and
+    /// log r(m|z) − log w_m added to its U.
+    pub fn upper_bounds(&self, z: &[Vec<f64>], seed: u64) -> Result<Vec<f64>> {
+        if let [only] = &self.parts[..] {
+            return only.approximation.upper_bounds(z, seed);
+        }
+        let weights: Vec<f64> = self.parts.iter().map(|part| part.weight).collect();
+        self.parts[0].approximation.check_draws(z)?;
+        let (gaussians, mut rng) = (self.gaussians(), StdRng::seed_from_u64(derive_seed(seed, "indicator")));
+        let mut drawn: Vec<Vec<(usize, f64)>> = vec![vec![]; self.parts.len()];
+        for (i, z) in z.iter().enumerate() {
+            let at: Vec<f64> = gaussians.iter().map(|g| g.log_density(z)).collect();
+            let r: Vec<f64> = (0..self.parts.len()).map(|m| log_r(m, &weights, &at)).collect();
+            let (u, mut below): (f64, f64) = (rng.random(), 0.0);
+            let reached = r.iter().position(|log_r| {
+                below += log_r.exp();
+                u < below
+            });
+            // The probabilities may sum to a little less than 1.
+            let m = reached.unwrap_or_else(|| (0..r.len()).max_by(|a, b| r[*a].total_cmp(&r[*b])).unwrap_or(0));
+            drawn[m].push((i, r[m] - weights[m].ln()));
+        }
+        let mut all = vec![f64::INFINITY; z.len()];
+        for (m, rows) in drawn.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let from: Vec<Vec<f64>> = rows.iter().map(|(i, _)| z[*i].clone()).collect();
+            let upper = self.parts[m].approximation.upper_bounds(&from, part_seed(seed, m))?;
+            for ((i, by_indicator), u) in rows.iter().zip(upper).filter(|((_, by_indicator), _)| !by_indicator.is_nan())
+            {
+                all[*i] = u + by_indicator;
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -6,6 +6,7 @@ mod gradient;
 mod inverse_regression;
 mod mixture;
 mod save;
+mod upper;
 
 pub use annealing::Annealed;
 pub(crate) use draws::Bounds;

@@ -1,9 +1,12 @@
-//! Algorithm 1: the lower bound of a Markov chain. Only this module adds log p(x, z) terms.
+//! Algorithm 1: the lower bound of a Markov chain, and the upper bound by the same chain run backwards. Only this module adds
+//! log p(x, z) terms.
 
 mod objective;
+mod reverse;
 mod steps;
 
 pub use objective::{KL_WEIGHT, Objective};
+pub use reverse::upper_bound;
 
 use crate::chain::{Annealing, Chain, Iterates};
 use crate::density::{Categorical, Density, Given};
@@ -65,11 +68,7 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         scope,
         data,
         betas: temperatures(chain, &scope.child("beta").group(Group::Transition))?,
-        log_q0: &|z: Expr<'g>| {
-            let rows = z.shape().dims()[0];
-            let data = data.map(|x| tile(x, rows / given.rows));
-            chain.initial.log_density(&q0, &Given { rows, data, ..given.clone() }, z)
-        },
+        log_q0: &|z: Expr<'g>| log_initial(chain, &q0, data, z),
     };
     let (mut alphas, mut diagnostics) = (vec![], vec![]);
     // Lines 3 to 6: for t = 1 … T.
@@ -105,6 +104,13 @@ pub fn lower_bound<'g>(target: &dyn Target, chain: &Chain, scope: &Scope<'g>) ->
         None => (z, log_p),
     };
     Ok(Estimate { bound, z, log_p, first, steps: alphas, diagnostics })
+}
+
+/// log q(z|x) of each row of z, for the initial distribution.
+fn log_initial<'g>(chain: &Chain, q0: &Scope<'g>, data: Option<Expr<'g>>, z: Expr<'g>) -> Result<Expr<'g>> {
+    let rows = z.shape().dims()[0];
+    let data = data.map(|x| tile(x, rows / q0.rows()));
+    chain.initial.log_density(q0, &Given { rows, ..Given::nothing(q0, data) }, z)
 }
 
 fn name_step(error: Error, step: usize) -> Error {

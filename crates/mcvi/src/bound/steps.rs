@@ -47,10 +47,41 @@ impl<'g> Steps<'_, 'g> {
 
     /// Step t, counted from 0.
     pub fn take(&self, step: &Step<'_>, t: usize, before: Visit<'g>) -> Result<Taken<'g>> {
-        let time = |t: usize| self.scope.graph().scalar(self.scope.dtype(), t as f64 / self.chain.len() as f64);
-        let times = [time(t), time(t + 1)];
-        let beta = self.betas.map(|betas| betas.at(0, t));
-        self.apply(self.scope, step, times, beta, before, None).map(|(taken, _)| taken)
+        self.apply(self.scope, step, self.times(t), self.beta(t), before, None).map(|(taken, _)| taken)
+    }
+
+    /// Step t back from where it has ended: where it began, with log rₜ − log qₜ.
+    pub fn take_back(&self, step: &Step<'_>, t: usize, after: Visit<'g>) -> Result<Visit<'g>> {
+        let at = self.step_scope(self.scope, step, self.times(t), after.state);
+        let moved = step.transition.reverse(&at, after.state, &self.landscape(self.beta(t), None))?;
+        Ok(Visit { state: moved.state, log_ratio: after.log_ratio + moved.log_ratio })
+    }
+
+    /// When step t starts and ends.
+    fn times(&self, t: usize) -> [Expr<'g>; 2] {
+        [t, t + 1].map(|t| self.scope.graph().scalar(self.scope.dtype(), t as f64 / self.chain.len() as f64))
+    }
+
+    fn beta(&self, t: usize) -> Option<Expr<'g>> {
+        self.betas.map(|betas| betas.at(0, t))
+    }
+
+    /// Where a step between two times finds its parameters.
+    fn step_scope(
+        &self,
+        scope: &Scope<'g>,
+        step: &Step<'_>,
+        [start, time]: [Expr<'g>; 2],
+        state: ChainState<'g>,
+    ) -> StepScope<'g> {
+        StepScope {
+            forward: scope.child(&step.forward).group(params::Group::Transition),
+            inverse: scope.child(&step.inverse).group(params::Group::Inverse),
+            shared: scope.child(&step.shared).group(params::Group::Transition),
+            time,
+            start,
+            data: self.data.map(|x| tile(x, state.paths)),
+        }
     }
 
     /// What a step at a temperature sees of the target.
@@ -64,19 +95,12 @@ impl<'g> Steps<'_, 'g> {
         &self,
         scope: &Scope<'g>,
         step: &Step<'_>,
-        [start, time]: [Expr<'g>; 2],
+        times: [Expr<'g>; 2],
         beta: Option<Expr<'g>>,
         before: Visit<'g>,
         known: Option<Ends<'g>>,
     ) -> Result<(Taken<'g>, Landscape<'_, 'g>)> {
-        let at = StepScope {
-            forward: scope.child(&step.forward).group(params::Group::Transition),
-            inverse: scope.child(&step.inverse).group(params::Group::Inverse),
-            shared: scope.child(&step.shared).group(params::Group::Transition),
-            time,
-            start,
-            data: self.data.map(|x| tile(x, before.state.paths)),
-        };
+        let at = self.step_scope(scope, step, times, before.state);
         let landscape = self.landscape(beta, known);
         // Line 4: the transition zₜ ~ qₜ(zₜ|x, zₜ₋₁), with log rₜ − log qₜ.
         let moved = step.transition.apply(&at, before.state, &landscape)?;
@@ -125,7 +149,7 @@ impl<'g> Steps<'_, 'g> {
         let given = xs.len();
         xs.extend(params.iter().map(|(_, rows)| *rows));
 
-        let start = self.landscape(self.betas.map(|betas| betas.at(0, t)), None);
+        let start = self.landscape(self.beta(t), None);
         let carry = Carry { visit: before, ends: start.ends(before.state.z)? };
         let (mut failed, mut kinds) = (None, vec![]);
         let body = |now: &[Expr<'g>], xs: &[Expr<'g>]| {

@@ -4,7 +4,7 @@ use super::{Checkpoint, Mode, Verdict};
 use crate::approximation::{Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
-use crate::diagnostics::{LogMean, RELIABLE_K, SummaryTable, Weights, summarise};
+use crate::diagnostics::{LogMean, Mean, RELIABLE_K, SummaryTable, Weights, mean, summarise};
 use crate::error::Result;
 use crate::fit::{FitReport, StopReason};
 use crate::model::{Quantities, Quantity};
@@ -103,5 +103,17 @@ impl Posterior {
     /// none if they cannot be reweighted.
     pub fn resampled(&self, count: usize, seed: u64) -> Option<Vec<usize>> {
         self.is_reweightable().then(|| Weights::smoothed(&self.draws.log_weights[..count]).resample(seed))
+    }
+
+    /// An *estimate* of the upper bound on log p(x): the mean of U from the first `count` draws, resampled by their weights, in
+    /// place of draws from the posterior. None if they cannot be reweighted.
+    ///
+    /// It is no bound: mass that the draws have missed is missing here too. The standard error is that of independent
+    /// draws, which resampled ones are only nearly.
+    pub fn upper_estimate(&self, count: usize, seed: u64) -> Result<Option<Mean>> {
+        let count = count.min(self.draws.z.len());
+        let Some(chosen) = self.resampled(count, seed) else { return Ok(None) };
+        let z: Vec<Vec<f64>> = chosen.into_iter().map(|i| self.draws.z[i].clone()).collect();
+        self.approximation.upper_bounds(&z, seed).map(|upper| Some(mean(&upper)))
     }
 }

@@ -3,7 +3,7 @@
 use super::Constraint;
 use super::builder::{Builder, Source};
 use super::definition::{Model, scope};
-use super::quantity::{Quantities, Quantity};
+use super::quantity::{Declaration, Quantities, Quantity};
 use super::replicate::{Bounds, Collector, Replicate};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
@@ -76,6 +76,31 @@ impl Model {
         }
         plan.log_likelihood.iter_mut().for_each(|q| q.name = q.name.trim_start_matches("log_lik.").to_owned());
         Ok(plan)
+    }
+
+    /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior): the inverse of
+    /// [`constrained`](Self::constrained). An error where a value lies on a bound or outside, or where a bound is an expression.
+    pub fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        let graph = Graph::new();
+        let m = self.write(Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Inputs, 1, self.replaced()));
+        let wrong = |why: String| Error::Setting { what: "parameters", why };
+        let count = |(q, declared): (&Quantity, &Declaration)| {
+            let of = (q.name == declared.name && q.shape == declared.shape()).then(|| q.values.len() / q.size().max(1));
+            of.ok_or_else(|| wrong(format!("`{}` is not `{}` as the model declares it", q.name, declared.name)))
+        };
+        let counts = parameters.iter().zip(&self.parameters).map(count).collect::<Result<Vec<usize>>>()?;
+        if parameters.len() != m.declared.len() || counts.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(wrong(format!("{} are needed, with as many draws of each", m.declared.len())));
+        }
+        let mut z = vec![vec![]; counts.first().copied().unwrap_or(0)];
+        for (d, q) in m.declared.iter().zip(parameters) {
+            for (z, value) in z.iter_mut().zip(q.values.chunks(q.size().max(1))) {
+                let outside =
+                    || wrong(format!("`{}` = {value:?} has no free coordinates as {:?}", d.name, d.constraint));
+                z.extend(d.constraint.unconstrain(value).ok_or_else(outside)?);
+            }
+        }
+        Ok(z)
     }
 
     /// Draws of the parameters from their priors, and of observations given them. Priors are cut off at the bounds of

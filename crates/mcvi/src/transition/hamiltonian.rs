@@ -136,6 +136,22 @@ impl Transition for Hamiltonian {
         Ok(Moved::new(state.at(to.z), log_r - log_q).with(Diagnostic::EnergyChange, delta_h))
     }
 
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let to = target.at(state.z)?;
+        let dynamics = self.dynamics(&at.forward)?;
+        let q = at.forward.child("momentum");
+        let given = Given::momentum(&at.forward, to, at.data);
+        // Alg. 3 from its end: draw the final momentum by the inverse model,
+        let (v, log_r) = match &self.inverse {
+            Inverse::Reversed => self.momentum.draw(&q, &given).map(|(v, log_r)| (-v, log_r))?,
+            Inverse::Learned(r) => r.draw(&at.inverse, &given)?,
+        };
+        // follow the dynamics back to the initial one, and evaluate its density.
+        let (from, v0) = dynamics.reverse(target, to, v)?;
+        let log_q = self.momentum.log_density(&q, &Given::momentum(&at.forward, from, at.data), v0)?;
+        Ok(Moved::new(state.at(from.z), log_r - log_q))
+    }
+
     fn holds_path(&self) -> bool {
         true
     }

@@ -48,6 +48,25 @@ impl Langevin {
         let back = shift(Direction::Backward, to)?.map_or(back, |b| back - b);
         Ok(Moved::new(state.at(z), (xi.square() - back.square()).sum(&[1]) * 0.5))
     }
+
+    /// The same from its end: zₜ₋₁ drawn by the way back.
+    pub(super) fn shifted_back<'g>(
+        at: &StepScope<'g>,
+        state: ChainState<'g>,
+        target: &Landscape<'_, 'g>,
+        shift: impl Fn(Direction, Point<'g>) -> Result<Option<Expr<'g>>>,
+    ) -> Result<Moved<'g>> {
+        let drift = |here| Drift::parts(&at.forward, &Given::position(&at.forward, here, at.data));
+        let to = target.at(state.z)?;
+        let (mean, log_sd) = drift(to)?;
+        let (sd, back) = (log_sd.exp(), at.forward.normal(state.z.shape()));
+        let z = mean + sd * shift(Direction::Backward, to)?.map_or(back, |b| back + b);
+        let from = target.at(z)?;
+        // The noise with which the way there would have drawn zₜ.
+        let xi = (state.z - drift(from)?.0) / sd;
+        let xi = shift(Direction::Forward, from)?.map_or(xi, |f| xi - f);
+        Ok(Moved::new(state.at(z), (xi.square() - back.square()).sum(&[1]) * 0.5))
+    }
 }
 
 impl Transition for Langevin {
@@ -57,6 +76,16 @@ impl Transition for Langevin {
         let (z, log_q) = Drift.draw_for_gradient(&at.forward, &Given::position(&at.forward, from, at.data))?;
         let back = Given::position(&at.forward, target.at(z)?, at.data);
         Ok(Moved::new(state.at(z), r.log_density(&at.inverse, &back, state.z)? - log_q))
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let Inverse::Learned(r) = &self.inverse else {
+            return Langevin::shifted_back(at, state, target, |_, _| Ok(None));
+        };
+        let back = Given::position(&at.forward, target.at(state.z)?, at.data);
+        let (z, log_r) = r.draw(&at.inverse, &back)?;
+        let from = Given::position(&at.forward, target.at(z)?, at.data);
+        Ok(Moved::new(state.at(z), log_r - Drift.log_density(&at.forward, &from, state.z)?))
     }
 
     fn holds_path(&self) -> bool {

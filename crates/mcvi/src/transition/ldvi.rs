@@ -4,7 +4,8 @@
 
 use super::{AnyTransition, ChainState, Direction, Moved, StepScope, TimeNetwork, Transition, Uha};
 use crate::error::Result;
-use crate::target::Landscape;
+use crate::target::{Landscape, Point};
+use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// A [`Uha`] step, undone by refreshments v ~ N(γv′ + s c(z, v′, t), s²) with a learned c.
@@ -19,12 +20,29 @@ pub struct Ldvi {
     pub drift: TimeNetwork,
 }
 
-impl Transition for Ldvi {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
-        self.uha.shifted(at, state, target, |direction, here, v| match direction {
+impl Ldvi {
+    /// The drift, which is on the way back only.
+    fn shift<'g>(
+        &self,
+        at: &StepScope<'g>,
+        direction: Direction,
+        here: Point<'g>,
+        v: Expr<'g>,
+    ) -> Result<Option<Expr<'g>>> {
+        match direction {
             Direction::Forward => Ok(None),
             Direction::Backward => self.drift.evaluate(at, "drift", here, at.time, Some(v)).map(Some),
-        })
+        }
+    }
+}
+
+impl Transition for Ldvi {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.uha.shifted(at, state, target, |direction, here, v| self.shift(at, direction, here, v))
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.uha.shifted_back(at, state, target, |direction, here, v| self.shift(at, direction, here, v))
     }
 
     fn contained(&self) -> Option<AnyTransition> {

@@ -32,7 +32,7 @@ pub use crate::density::{Drift, RandomWalk};
 
 use crate::any::{Own, any};
 use crate::density::{AnyDensity, Density};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::target::Landscape;
@@ -50,6 +50,14 @@ use std::sync::Arc;
 pub trait Transition: Debug + Send + Sync {
     /// Take the step from every row of `state`.
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>>;
+
+    /// Take the step back from every row of `state`, where it has ended: its path drawn by the inverse model r, with the same
+    /// log rₜ − log qₜ that [`apply`](Self::apply) returns for this path.
+    ///
+    /// By default an error: this inverse model can be evaluated, but not drawn from.
+    fn reverse<'g>(&self, _: &StepScope<'g>, _: ChainState<'g>, _: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        Err(Error::NoWayBack { what: self.name().0 })
+    }
 
     /// The simpler transition that this one is before its network is learned, with parameters of the same names: chains are
     /// trained with that first. What is not said of this one is as for that.
@@ -122,6 +130,10 @@ any! {
 impl Transition for AnyTransition {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         self.get()?.apply(at, state, target)
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.get()?.reverse(at, state, target)
     }
 
     fn contained(&self) -> Option<AnyTransition> {
@@ -200,7 +212,7 @@ pub struct Momentum<'g> {
     /// The momentum, [rows, dim].
     pub v: Expr<'g>,
     /// log r(v|x, z) of each row if the chain ended here. The step that left it has added this to its ratio; a step that goes on
-    /// with v takes it back.
+    /// with v takes it back. On the way back it is log q(v|x, z) if the chain began here, subtracted and taken back likewise.
     pub log_density: Expr<'g>,
 }
 

@@ -5,7 +5,8 @@
 
 use super::{AnyTransition, ChainState, Direction, Inverse, Langevin, Moved, StepScope, TimeNetwork, Transition};
 use crate::error::Result;
-use crate::target::Landscape;
+use crate::target::{Landscape, Point};
+use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// zₜ ~ N(z + ½s² ∇log p(x, z) + s c(z, t), s²), undone by N(zₜ + ½s² ∇log p(x, zₜ) − s c(zₜ, t), s²) with a learned c; s is
@@ -17,12 +18,21 @@ pub struct OverdampedCmcd {
     pub drift: TimeNetwork,
 }
 
+impl OverdampedCmcd {
+    /// The drift, whose sign is that of the direction.
+    fn shift<'g>(&self, at: &StepScope<'g>, direction: Direction, here: Point<'g>) -> Result<Option<Expr<'g>>> {
+        let drift = self.drift.evaluate(at, "drift", here, at.time, None)?;
+        Ok(Some(if direction == Direction::Forward { drift } else { -drift }))
+    }
+}
+
 impl Transition for OverdampedCmcd {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
-        Langevin::shifted(at, state, target, |direction, here| {
-            let drift = self.drift.evaluate(at, "drift", here, at.time, None)?;
-            Ok(Some(if direction == Direction::Forward { drift } else { -drift }))
-        })
+        Langevin::shifted(at, state, target, |direction, here| self.shift(at, direction, here))
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        Langevin::shifted_back(at, state, target, |direction, here| self.shift(at, direction, here))
     }
 
     fn contained(&self) -> Option<AnyTransition> {

@@ -74,7 +74,24 @@ impl Uha {
     }
 }
 
+/// What is learned of a step.
+struct Learned<'g> {
+    eps: Expr<'g>,
+    /// The share γ of the momentum that is kept.
+    keep: Expr<'g>,
+    /// s = √(1 − γ²).
+    sd: Expr<'g>,
+    root: Root<'g>,
+}
+
 impl Uha {
+    fn learned<'g>(&self, scope: &Scope<'g>) -> Learned<'g> {
+        let step = self.initial_step_size.unwrap_or(0.5);
+        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
+        let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
+        Learned { eps, keep, sd: (1.0 - keep.square()).sqrt(), root: Root::new(self.mass, scope) }
+    }
+
     /// Momenta at rest at a point and a time.
     fn rest<'g>(&self, at: &StepScope<'g>, here: Point<'g>, time: Expr<'g>) -> Result<Rest<'g>> {
         let Some(spread) = &self.spread else { return Ok(Rest::Standard) };
@@ -91,13 +108,7 @@ impl Uha {
         target: &Landscape<'_, 'g>,
         shift: impl Fn(Direction, Point<'g>, Expr<'g>) -> Result<Option<Expr<'g>>>,
     ) -> Result<Moved<'g>> {
-        let scope = &at.forward;
-        let step = self.initial_step_size.unwrap_or(0.5);
-        let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
-        // The share γ of the momentum that is kept.
-        let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
-        let sd = (1.0 - keep.square()).sqrt();
-        let root = Root::new(self.mass, scope);
+        let (scope, Learned { eps, keep, sd, root }) = (&at.forward, self.learned(&at.forward));
         let mut here = target.at(state.z)?;
         let mut rest = self.rest(at, here, at.start)?;
 
@@ -142,6 +153,54 @@ impl Uha {
         let log_density = rest.log_density(end);
         let log_ratio = (refreshment - rest.energies(end)).sum(&[1]) * 0.5 - taken_back;
         let moved = state.at(here.z).with_momentum(Momentum { v, log_density });
+        Ok(Moved::new(moved, log_ratio))
+    }
+
+    /// The same from its end: leapfrogs backwards, then v drawn by the backward refreshment.
+    pub(super) fn shifted_back<'g>(
+        &self,
+        at: &StepScope<'g>,
+        state: ChainState<'g>,
+        target: &Landscape<'_, 'g>,
+        shift: impl Fn(Direction, Point<'g>, Expr<'g>) -> Result<Option<Expr<'g>>>,
+    ) -> Result<Moved<'g>> {
+        let (scope, Learned { eps, keep, sd, root }) = (&at.forward, self.learned(&at.forward));
+        // The spread belongs to the time of the step's end, but where the step starts.
+        let time = |leapfrogs: usize| if leapfrogs == 0 { at.start } else { at.time };
+        let mut here = target.at(state.z)?;
+        let mut rest = self.rest(at, here, time(self.leapfrogs))?;
+
+        // The last step draws its momentum from r; those before find theirs.
+        let after = state.momentum.unwrap_or_else(|| {
+            let v = rest.times(scope.normal(state.z.shape()));
+            Momentum { v, log_density: rest.log_density(rest.units(v)) }
+        });
+        let mut v = after.v;
+        for left in (0..self.leapfrogs).rev() {
+            v = v - rest.kick(&root, eps, here.gradient);
+            here = target.at(here.z - root.times(eps, v))?;
+            rest = self.rest(at, here, time(left))?;
+            v = v - rest.kick(&root, eps, here.gradient);
+        }
+
+        let (refreshed, back) = (rest.units(v), scope.normal(v.shape()));
+        let b = shift(Direction::Backward, here, refreshed)?;
+        let v = keep * refreshed + sd * b.map_or(back, |b| back + b);
+        let f = shift(Direction::Forward, here, v)?;
+        let squares = match (f, b) {
+            // Without shifts the refreshment is reversible: ξ² − (v − γv′)²/s² = v′² − v².
+            (None, None) => refreshed.square() - v.square(),
+            _ => {
+                // The noise with which the way there would have drawn v′: (v′ − γv)/s − f.
+                let xi = (refreshed - keep * v) / sd;
+                f.map_or(xi, |f| xi - f).square() - back.square()
+            }
+        };
+        let refreshment = squares.sum(&[1]) * 0.5;
+        // As if the chain began here with this momentum: the step before takes that back.
+        let log_density = rest.log_density(v);
+        let log_ratio = after.log_density + refreshment - log_density;
+        let moved = state.at(here.z).with_momentum(Momentum { v: rest.times(v), log_density });
         Ok(Moved::new(moved, log_ratio))
     }
 }
@@ -201,6 +260,10 @@ impl<'g> Rest<'g> {
 impl Transition for Uha {
     fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
         self.shifted(at, state, target, |_, _, _| Ok(None))
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        self.shifted_back(at, state, target, |_, _, _| Ok(None))
     }
 
     fn contained(&self) -> Option<AnyTransition> {

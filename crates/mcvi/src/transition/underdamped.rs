@@ -9,8 +9,9 @@ use crate::density::{AnyDensity, Density, Gaussian, Given};
 use crate::error::Result;
 use crate::limits::{self, within};
 use crate::params::Params;
-use crate::scope::Initial;
+use crate::scope::{Initial, Scope};
 use crate::target::Landscape;
+use mcvi_expr::Expr;
 use serde::{Deserialize, Serialize};
 
 /// Kicks with learned step size, diagonal mass and friction, from a random momentum.
@@ -36,16 +37,32 @@ impl Underdamped {
     }
 }
 
-impl Transition for Underdamped {
-    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
-        let (scope, mut here) = (&at.forward, target.at(state.z)?);
+/// What is learned of a step.
+struct Learned<'g> {
+    eps: Expr<'g>,
+    /// M, a diagonal.
+    mass: Expr<'g>,
+    /// The share γ of the momentum that a refreshment keeps.
+    keep: Expr<'g>,
+    /// √((1 − γ²)M).
+    noise: Expr<'g>,
+}
+
+impl Underdamped {
+    fn learned<'g>(&self, scope: &Scope<'g>) -> Learned<'g> {
         let (step, scale) = ((1.5 / self.kicks.max(1) as f64).min(0.5), scope.momenta().scale.clone());
         let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
         let log_mass = scale.iter().map(|s| 2.0 * s.ln()).collect();
         let mass = scope.param("log_mass", scale.len(), || Initial::new(log_mass)).exp();
-        // The share γ of the momentum that a refreshment keeps.
         let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
-        let noise = ((1.0 - keep.square()) * mass).sqrt();
+        Learned { eps, mass, keep, noise: ((1.0 - keep.square()) * mass).sqrt() }
+    }
+}
+
+impl Transition for Underdamped {
+    fn apply<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let (scope, mut here) = (&at.forward, target.at(state.z)?);
+        let Learned { eps, mass, keep, noise } = self.learned(scope);
 
         let given = Given::momentum(scope, here, at.data);
         let (mut v, log_q) = self.momentum.draw(&scope.child("momentum"), &given)?;
@@ -71,6 +88,30 @@ impl Transition for Underdamped {
             Inverse::Learned(r) => r.log_density(&at.inverse, &given, v)?,
         };
         Ok(Moved::new(state.at(here.z), log_ratio + log_r))
+    }
+
+    fn reverse<'g>(&self, at: &StepScope<'g>, state: ChainState<'g>, target: &Landscape<'_, 'g>) -> Result<Moved<'g>> {
+        let (scope, mut here) = (&at.forward, target.at(state.z)?);
+        let Learned { eps, mass, keep, noise } = self.learned(scope);
+        let q = scope.child("momentum");
+        let given = Given::momentum(scope, here, at.data);
+        let (mut v, mut log_ratio) = match &self.inverse {
+            Inverse::Reversed => self.momentum.draw(&q, &given).map(|(v, log_r)| (-v, log_r))?,
+            Inverse::Learned(r) => r.draw(&at.inverse, &given)?,
+        };
+        for _ in 0..self.kicks {
+            v = v - eps * 0.5 * here.gradient;
+            let middle = here.z - eps * 0.5 * v / mass;
+            let e = scope.normal(v.shape());
+            let before = keep * v + noise * e;
+            let there = (v - keep * before) / noise;
+            log_ratio = log_ratio + (there.square() - e.square()).sum(&[1]) * 0.5;
+            v = before;
+            here = target.at(middle - eps * 0.5 * v / mass)?;
+            v = v - eps * 0.5 * here.gradient;
+        }
+        let log_q = self.momentum.log_density(&q, &Given::momentum(scope, here, at.data), v)?;
+        Ok(Moved::new(state.at(here.z), log_ratio - log_q))
     }
 
     fn name(&self) -> (String, String) {

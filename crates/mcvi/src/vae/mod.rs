@@ -12,6 +12,7 @@ mod leapfrogs;
 mod model;
 mod settings;
 mod train;
+mod two_sided;
 
 pub use anneal::{AnnealSettings, AnnealedEvidence, annealed_evidence};
 pub use architecture::{Architecture, Inference, Kernel, Kind, Momentum};
@@ -21,3 +22,4 @@ pub use leapfrogs::{LeapfrogCurve, Stopped, leapfrog_curve};
 pub use model::{IMAGES, LatentModel, Observed, ROWS};
 pub use settings::{Decay, TrainSettings};
 pub use train::{EpochReport, Progress, Tick, Trainer};
+pub use two_sided::{TwoSided, two_sided};

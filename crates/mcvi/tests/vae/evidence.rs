@@ -3,7 +3,7 @@
 use crate::{SIDE, brief, quarters, small};
 use mcvi::Hardware;
 use mcvi::diagnostics::mean;
-use mcvi::vae::{AnnealSettings, Architecture, Deep, Evaluator, Trainer, annealed_evidence};
+use mcvi::vae::{AnnealSettings, Architecture, Deep, Evaluator, Kernel, Trainer, annealed_evidence, two_sided};
 use mcvi_expr::{Array, Data};
 use std::ops::ControlFlow;
 
@@ -84,6 +84,34 @@ fn importance_sampling_agrees_with_annealing() {
     let difference = mean(&differences);
     assert!(difference.value.abs() < 4.0 * difference.se + 0.02, "{difference:?}");
     assert!(evidence.bound().value < evidence.log_p().value);
+}
+
+/// Averages of both bounds over simulated images bracket that of log p(x), found by integration.
+#[test]
+fn bounds_from_both_sides_bracket_simulated_images() {
+    for kernel in [Kernel::Hamiltonian, Kernel::Uha] {
+        let deep = trained(&Architecture { latent: 2, kernel, ..small() });
+        let both = two_sided(&deep, 60, 3, Hardware::default(), |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((both.lower.len(), both.upper.len()), (60, 60));
+        let exact = integrated(&deep, &both.images);
+        let over = |bounds: &[f64]| mean(&bounds.iter().zip(&exact).map(|(b, e)| b - e).collect::<Vec<_>>());
+        let (lower, upper) = (over(&both.lower), over(&both.upper));
+        assert!(lower.value < 2.0 * lower.se && upper.value > -2.0 * upper.se, "{lower:?} {upper:?}");
+        // Tight enough to say something.
+        assert!(upper.value - lower.value < 2.0, "{lower:?} {upper:?}");
+    }
+}
+
+#[test]
+fn bounds_from_both_sides_can_be_broken_off() {
+    let deep = Deep::new(small(), 1).unwrap();
+    let some = |most| {
+        let until = |done| if done < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        two_sided(&deep, 600, 3, Hardware::default(), until).unwrap()
+    };
+    let (all, some) = (some(600), some(500));
+    assert_eq!((all.lower.len(), some.lower.len()), (600, 500));
+    assert_eq!((some.lower, some.upper), (all.lower[..500].to_vec(), all.upper[..500].to_vec()));
 }
 
 #[test]
