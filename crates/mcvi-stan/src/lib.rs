@@ -3,13 +3,19 @@
 //! [`Program::read`] parses a program and checks its types. Every mistake is a [`Diagnostic`] with the place in the
 //! text, rendered by [`Diagnostics`] as compilers do.
 
+mod data;
 mod diagnostic;
+mod interpret;
+mod math;
+mod posterior;
 mod program;
 mod source;
-#[allow(dead_code)] // What runs programs reads the rest of the tree.
 mod syntax;
+mod trace;
 mod types;
+mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use posterior::Posterior;
 pub use program::Program;
 pub use source::{Includes, Sources, Span};

@@ -30,8 +30,8 @@ impl Expr {
 pub enum ExprKind {
     Int(i64),
     Real(f64),
-    /// The factor of the imaginary unit.
-    Imaginary(f64),
+    /// An imaginary number. They are read, and refused when a program is run.
+    Imaginary,
     Variable(Name),
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
@@ -54,7 +54,7 @@ impl ExprKind {
     /// The expressions directly within.
     pub fn inner(&self) -> Vec<&Expr> {
         match self {
-            ExprKind::Int(_) | ExprKind::Real(_) | ExprKind::Imaginary(_) => vec![],
+            ExprKind::Int(_) | ExprKind::Real(_) | ExprKind::Imaginary => vec![],
             ExprKind::Variable(_) | ExprKind::Target => vec![],
             ExprKind::Unary(_, a) | ExprKind::Transpose(a) | ExprKind::Project(a, _) => vec![a],
             ExprKind::Binary(_, a, b) => vec![a, b],

@@ -139,9 +139,9 @@ impl Parser {
                 self.advance();
                 ExprKind::Real(x)
             }
-            Kind::Imaginary(x) => {
+            Kind::Imaginary(_) => {
                 self.advance();
-                ExprKind::Imaginary(x)
+                ExprKind::Imaginary
             }
             Kind::Symbol("{") => {
                 self.advance();

@@ -3,6 +3,8 @@
 use super::lexer::{Kind, Lexer, Token};
 use crate::diagnostic::Diagnostic;
 use crate::source::{Includes, Sources, Span};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Files may include files this deep.
 const DEPTH: usize = 16;
@@ -15,6 +17,18 @@ const BYTES: usize = 16 << 20;
 pub fn tokens(sources: &mut Sources, includes: &Includes<'_>) -> Result<Vec<Token>, Diagnostic> {
     let mut out = vec![];
     read(sources, includes, 0, &mut vec![], &mut out)?;
+    // Names of the same text are one, so that comparing them is comparing pointers.
+    let mut names: HashSet<Arc<str>> = HashSet::new();
+    for token in &mut out {
+        if let Kind::Name(name) = &mut token.kind {
+            match names.get(name) {
+                Some(same) => *name = same.clone(),
+                None => {
+                    names.insert(name.clone());
+                }
+            }
+        }
+    }
     let end = sources.files[0].text.len() as u32;
     out.push(Token { kind: Kind::End, span: Span { file: 0, start: end, end } });
     Ok(out)

@@ -43,7 +43,7 @@ impl Checker {
         match &expr.kind {
             ExprKind::Int(_) => data(Type::INT),
             ExprKind::Real(_) => data(Type::REAL),
-            ExprKind::Imaginary(_) => data(Type::of(Base::Complex)),
+            ExprKind::Imaginary => data(Type::of(Base::Complex)),
             ExprKind::Variable(name) => self.variable(name),
             ExprKind::Unary(op, inner) => self.unary(*op, inner, expr.span),
             ExprKind::Binary(op, a, b) => {

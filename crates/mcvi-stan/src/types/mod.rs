@@ -11,6 +11,7 @@ mod signatures;
 mod statement;
 
 pub use check::check;
+pub use signatures::{exists, result};
 
 use crate::syntax::ast::{Base, Element, SizedType, UnsizedType};
 use std::fmt;
