@@ -7,6 +7,7 @@ mod data;
 mod diagnostic;
 mod interpret;
 mod math;
+mod model;
 mod posterior;
 mod program;
 mod source;
@@ -16,6 +17,7 @@ mod types;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use posterior::Posterior;
+pub use model::{KIND, OpenError, StanModel, read_program};
+pub use posterior::{Generated, Posterior};
 pub use program::Program;
 pub use source::{Includes, Sources, Span};

@@ -19,10 +19,10 @@ impl Program {
         &self.sources
     }
 
-    /// The names of its parameters, in the order declared.
-    pub fn parameters(&self) -> Vec<String> {
-        let declared = self.tree.parameters.iter().filter_map(|s| match &s.kind {
-            StatementKind::Declare(list) => Some(list.iter().map(|d| d.name.text.to_string())),
+    /// The names of its generated quantities, in the order declared.
+    pub fn generated_quantities(&self) -> Vec<&str> {
+        let declared = self.tree.generated_quantities.iter().filter_map(|s| match &s.kind {
+            StatementKind::Declare(list) => Some(list.iter().map(|d| &*d.name.text)),
             _ => None,
         });
         declared.flatten().collect()

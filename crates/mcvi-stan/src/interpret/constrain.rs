@@ -16,6 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Declared {
     pub name: Arc<str>,
+    pub base: Base,
     pub shape: Vec<usize>,
     pub free: usize,
 }
@@ -29,7 +30,7 @@ impl<'p> Machine<'p> {
         let value = self.constrained(&sized, span)?;
         self.scope.declare(declaration.name.text.clone(), value);
         let free = (self.free - before) as usize;
-        Ok(Declared { name: declaration.name.text.clone(), shape: sized.shape, free })
+        Ok(Declared { name: declaration.name.text.clone(), base: sized.base, shape: sized.shape, free })
     }
 
     /// How many unconstrained numbers have been used.

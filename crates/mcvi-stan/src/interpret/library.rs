@@ -30,6 +30,9 @@ impl Machine<'_> {
         if is_density {
             return self.density(name, &arguments, span);
         }
+        if let Some(family) = name.strip_suffix("_rng") {
+            return self.draw(family, &arguments, span);
+        }
         if let Some(number) = constant(name).filter(|_| arguments.is_empty()) {
             return Ok(Value::real(number));
         }

@@ -14,6 +14,8 @@ mod expression;
 mod library;
 mod linear;
 mod multivariate;
+mod ode;
+mod random;
 mod scope;
 mod statement;
 mod user;
@@ -25,6 +27,8 @@ use crate::trace::{Cell, Trace};
 use crate::value::Value;
 pub use constrain::Declared;
 pub use declare::{Sized, empty};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 pub use scope::Scope;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +50,10 @@ pub struct Machine<'p> {
     pub target: Vec<Cell>,
     /// What `print` says.
     pub printed: Vec<String>,
+    /// The largest estimated error of a solution of differential equations, relative to its largest number.
+    pub solver_error: f64,
+    /// Where `_rng` functions draw from.
+    rng: StdRng,
     steps: u64,
     calls: usize,
     /// How many parameters have been read.
@@ -80,10 +88,17 @@ impl<'p> Machine<'p> {
             trace: Trace::new(parameters),
             target: vec![],
             printed: vec![],
+            solver_error: 0.0,
+            rng: StdRng::seed_from_u64(0),
             steps: 0,
             calls: 0,
             free: 0,
         }
+    }
+
+    /// The same run, drawing from a seed.
+    pub fn seeded(self, seed: u64) -> Self {
+        Machine { rng: StdRng::seed_from_u64(seed), ..self }
     }
 
     /// Runs a block whose variables stay, and checks known values against their declarations at its end.

@@ -112,6 +112,18 @@ impl<'p> Machine<'p> {
                 if n == 0 { Ok(Value::real(0.0)) } else { self.apply(&name.text, arguments, span) }
             }
             "map_rect" => self.map_rect(&name.text, &arguments, span),
+            "ode_rk45"
+            | "ode_bdf"
+            | "ode_adams"
+            | "ode_ckrk"
+            | "ode_rk45_tol"
+            | "ode_bdf_tol"
+            | "ode_adams_tol"
+            | "ode_ckrk_tol"
+            | "integrate_ode"
+            | "integrate_ode_rk45"
+            | "integrate_ode_bdf"
+            | "integrate_ode_adams" => self.ode(&call.name.text, &name.text, &arguments, span),
             other => fail(span, format!("`{other}` is not supported")),
         }
     }

@@ -3,8 +3,9 @@
 use super::Op;
 use super::fetch::Results;
 use super::plan::{Group, Operand, Plan, Source};
+use super::solve::Solver;
 use crate::math::get;
-use mcvi_expr::{DType, Expr};
+use mcvi_expr::{Array, DType, Expr, Graph};
 
 /// The sum of the terms, `[rows]`, and the outputs, `[rows, n]` each; none for those without elements.
 pub struct Built<'g> {
@@ -13,12 +14,35 @@ pub struct Built<'g> {
 }
 
 impl Plan {
+    /// The numbers of the outputs at one point.
+    pub fn outputs_at(&self, point: &[f64]) -> mcvi_expr::Result<Vec<Vec<f64>>> {
+        let graph = Graph::new();
+        let z = graph.input("z", DType::F64, [1, point.len()]);
+        let outputs = self.build(z).outputs;
+        let named = outputs.iter().enumerate().filter_map(|(i, o)| Some((i, (*o)?)));
+        let program = named.fold(graph.program().threads(1), |p, (i, o)| p.output(&i.to_string(), o));
+        let mut program = program.compile()?;
+        if program.input_names().contains(&"z") {
+            program.write("z", &Array::new([1, point.len()], point.to_vec())?)?;
+        }
+        program.run(1)?;
+        let mut read = |i: usize| match outputs[i] {
+            Some(_) => Ok(program.output(&i.to_string())?.to_f64()),
+            None => Ok(vec![]),
+        };
+        (0..outputs.len()).map(&mut read).collect()
+    }
+
     /// The expression for rows of unconstrained parameters, `[rows, dim]`.
     pub fn build<'g>(&self, z: Expr<'g>) -> Built<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
         let mut results = Results { graph: z.graph(), rows, flat: Vec::with_capacity(self.groups.len()) };
         for group in &self.groups {
-            let value = if group.op == Op::Input { z } else { results.compute(group) };
+            let value = match group.op {
+                Op::Input => z,
+                Op::Solve(number) => results.solve(group, &self.solvers[number as usize]),
+                _ => results.compute(group),
+            };
             results.flat.push(value);
         }
         let output = |o: &Vec<Source>| (!o.is_empty()).then(|| results.fetch(o).broadcast_to([rows, o.len()]));
@@ -32,7 +56,7 @@ impl<'g> Results<'g> {
     fn compute(&self, group: &Group) -> Expr<'g> {
         let (rows, members, len) = (self.rows, group.members, group.len);
         let value = match group.op {
-            Op::Input => self.graph.full(DType::F64, [rows, members, len], f64::NAN),
+            Op::Input | Op::Solve(_) => self.graph.full(DType::F64, [rows, members, len], f64::NAN),
             Op::Map(number) => {
                 let operands: Vec<Expr<'g>> = group.operands.iter().map(|o| self.operand(o, members)).collect();
                 match get(number).expr {
@@ -91,6 +115,22 @@ impl<'g> Results<'g> {
         let value = self.fetch(sources);
         let batch = value.shape().dims().first().copied().unwrap_or(1);
         value.reshape([batch, each, rows, cols])
+    }
+
+    /// Solutions of differential equations: members are rows of their own.
+    fn solve(&self, group: &Group, solver: &Solver) -> Expr<'g> {
+        let members = group.members;
+        let rows = |operand: &Operand| {
+            let value = self.operand(operand, members);
+            let (Operand::Shared(sources) | Operand::Each(sources)) = operand;
+            let size = if matches!(operand, Operand::Each(_)) { sources.len() / members } else { sources.len() };
+            value.broadcast_to([self.rows, members, size]).reshape([self.rows * members, size])
+        };
+        let rest = match &group.operands[1] {
+            Operand::Shared(sources) if sources.is_empty() => None,
+            rest => Some(rows(rest)),
+        };
+        solver.solve(rows(&group.operands[0]), rest).reshape([self.rows, members * group.len])
     }
 
     fn reduce(&self, group: &Group) -> Expr<'g> {

@@ -7,7 +7,9 @@
 mod build;
 mod fetch;
 pub mod plan;
+pub mod solve;
 
+use solve::Solver;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -169,6 +171,8 @@ pub enum Op {
         cols: u32,
         transposed: bool,
     },
+    /// The solution of a system of differential equations, by its number: from its start, and what else it depends on.
+    Solve(u32),
 }
 
 /// An operation with its operands.
@@ -187,6 +191,7 @@ pub struct Trace {
     pub nodes: Vec<Node>,
     operands: Vec<Flat>,
     known: HashMap<u64, NodeId>,
+    pub solvers: Vec<Arc<Solver>>,
 }
 
 impl Trace {
@@ -200,6 +205,12 @@ impl Trace {
     pub fn operands(&self, node: NodeId) -> &[Flat] {
         let node = &self.nodes[node as usize];
         &self.operands[node.first as usize..(node.first + node.count) as usize]
+    }
+
+    /// Adds a system of differential equations.
+    pub fn add_solver(&mut self, solver: Arc<Solver>) -> u32 {
+        self.solvers.push(solver);
+        self.solvers.len() as u32 - 1
     }
 
     pub fn is_full(&self) -> bool {

@@ -4,6 +4,7 @@
 //! operation and lengths of operands form a group, one operation of the engine with an axis for its members. The
 //! iterations of a loop over data that do not read what others wrote thus become one axis.
 
+use super::solve::Solver;
 use super::{Cell, Flat, Node, NodeId, Op, Trace};
 use crate::math::find;
 use std::collections::HashMap;
@@ -43,6 +44,7 @@ pub struct Plan {
     pub terms: Vec<Source>,
     /// Rows of numbers that are asked for besides.
     pub outputs: Vec<Vec<Source>>,
+    pub solvers: Vec<Arc<Solver>>,
 }
 
 /// Where each operation is: its group and its number in it.
@@ -88,7 +90,7 @@ impl Plan {
         let groups = lists.iter().map(|members| gather(trace, &sums, members, &places)).collect();
         let terms = sums.flattened(trace, terms).into_iter().map(|c| places.source(c)).collect();
         let outputs = outputs.iter().map(|o| o.cells().map(|c| places.source(c)).collect()).collect();
-        Plan { groups, terms, outputs }
+        Plan { groups, terms, outputs, solvers: trace.solvers.clone() }
     }
 }
 

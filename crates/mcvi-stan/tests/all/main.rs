@@ -4,6 +4,8 @@ mod constraints;
 mod data;
 mod densities;
 mod language;
+mod model;
+mod ode;
 mod read;
 
 use mcvi_expr::{Array, DType, Graph, grad};
