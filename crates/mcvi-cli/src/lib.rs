@@ -12,6 +12,7 @@ mod paper;
 pub mod plot;
 mod progress;
 pub mod report;
+mod stan;
 pub mod store;
 mod terminal;
 mod vae;
@@ -48,6 +49,9 @@ enum Command {
     Benchmark(benchmark::Command),
     /// Check by simulation whether the fits of a model are calibrated (takes minutes).
     Calibrate(fit::calibrate::Options),
+    /// Check and inspect Stan programs.
+    #[command(subcommand)]
+    Stan(stan::Command),
 }
 
 /// Run the command line.
@@ -61,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Vae(command) => vae::run(command),
         Command::Benchmark(command) => benchmark::run(command),
         Command::Calibrate(options) => fit::calibrate::run(&options),
+        Command::Stan(command) => stan::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
