@@ -25,6 +25,7 @@ impl<'p> Machine<'p> {
     /// Declares a parameter.
     pub fn parameter(&mut self, declaration: &'p Declaration) -> Run<Declared> {
         let span = declaration.name.span;
+        self.at(span);
         let sized = self.sized(&declaration.ty, &declaration.trailing)?;
         let before = self.free;
         let value = self.constrained(&sized, span)?;

@@ -116,6 +116,11 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
+    /// Notes which statement the operations to come belong to.
+    fn at(&mut self, span: Span) {
+        self.trace.site = span.start ^ span.file.rotate_left(24);
+    }
+
     /// Counts a step, so that no program runs forever.
     fn step(&mut self, span: Span) -> Run<()> {
         self.steps += 1;

@@ -34,6 +34,7 @@ impl<'p> Machine<'p> {
     pub fn statement(&mut self, statement: &'p Statement) -> Run<Flow> {
         let span = statement.span;
         self.step(span)?;
+        self.at(span);
         match &statement.kind {
             StatementKind::Declare(list) => {
                 for declaration in list {

@@ -181,6 +181,8 @@ pub struct Node {
     pub op: Op,
     /// Numbers that it gives.
     pub len: u32,
+    /// The statement it comes from.
+    pub site: u32,
     first: u32,
     count: u32,
 }
@@ -192,6 +194,8 @@ pub struct Trace {
     operands: Vec<Flat>,
     known: HashMap<u64, NodeId>,
     pub solvers: Vec<Arc<Solver>>,
+    /// The statement that is being interpreted, as a number: operations of different statements are kept apart.
+    pub site: u32,
 }
 
 impl Trace {
@@ -229,7 +233,7 @@ impl Trace {
         let node = self.nodes.len() as NodeId;
         let first = self.operands.len() as u32;
         self.operands.extend_from_slice(operands);
-        self.nodes.push(Node { op, len: len as u32, first, count: operands.len() as u32 });
+        self.nodes.push(Node { op, len: len as u32, site: self.site, first, count: operands.len() as u32 });
         if let Some(key) = key {
             self.known.insert(key, node);
         }

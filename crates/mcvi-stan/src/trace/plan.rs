@@ -1,8 +1,9 @@
 //! Groups of like operations: what the engine computes at once.
 //!
-//! Operations that are as far from the parameters as each other cannot depend on each other. Of these, all with the same
-//! operation and lengths of operands form a group, one operation of the engine with an axis for its members. The
-//! iterations of a loop over data that do not read what others wrote thus become one axis.
+//! Operations that are as far from the parameters as each other cannot depend on each other. Of these, all of one
+//! statement with the same operation and lengths of operands form a group, one operation of the engine with an axis for
+//! its members. The iterations of a loop over data that do not read what others wrote thus become one axis. Statements
+//! are kept apart, as what all members share, such as the scale of a likelihood, would otherwise be different for one.
 
 use super::solve::Solver;
 use super::{Cell, Flat, Node, NodeId, Op, Trace};
@@ -217,15 +218,16 @@ struct Key {
     depth: u32,
     op: Op,
     len: u32,
+    site: u32,
     lengths: Vec<u32>,
 }
 
 fn key(trace: &Trace, sums: &Sums, node: NodeId, depth: u32) -> Key {
-    let Node { op, len, .. } = trace.nodes[node as usize];
+    let Node { op, len, site, .. } = trace.nodes[node as usize];
     if let Some(terms) = sums.terms(trace, node) {
-        return Key { depth, op: Op::Sum, len, lengths: vec![terms.len() as u32] };
+        return Key { depth, op: Op::Sum, len, site, lengths: vec![terms.len() as u32] };
     }
-    Key { depth, op, len, lengths: trace.operands(node).iter().map(|o| o.len() as u32).collect() }
+    Key { depth, op, len, site, lengths: trace.operands(node).iter().map(|o| o.len() as u32).collect() }
 }
 
 /// The group of some operations.
