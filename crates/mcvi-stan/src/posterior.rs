@@ -134,7 +134,7 @@ impl Posterior {
 
     /// The number of operations that the log density takes, before the engine simplifies them.
     pub fn operations(&self) -> usize {
-        self.density.groups.len()
+        self.density.operations()
     }
 
     /// The program.

@@ -3,6 +3,7 @@
 use super::Op;
 use super::fetch::Results;
 use super::plan::{Group, Operand, Plan, Source};
+use super::roll::{Loop, Step};
 use super::solve::Solver;
 use crate::math::get;
 use mcvi_expr::{Array, DType, Expr, Graph};
@@ -36,14 +37,22 @@ impl Plan {
     /// The expression for rows of unconstrained parameters, `[rows, dim]`.
     pub fn build<'g>(&self, z: Expr<'g>) -> Built<'g> {
         let rows = z.shape().dims().first().copied().unwrap_or(1);
-        let mut results = Results { graph: z.graph(), rows, flat: Vec::with_capacity(self.groups.len()) };
-        for group in &self.groups {
-            let value = match group.op {
-                Op::Input => z,
-                Op::Solve(number) => results.solve(group, &self.solvers[number as usize]),
-                _ => results.compute(group),
-            };
-            results.flat.push(value);
+        let mut results = Results { graph: z.graph(), rows, flat: vec![] };
+        for step in &self.steps {
+            match step {
+                Step::Group(group) if group.op == Op::Input => results.flat.push(z),
+                Step::Group(group) => {
+                    let value = match group.op {
+                        Op::Solve(number) => results.solve(group, &self.solvers[number as usize]),
+                        _ => results.compute(group),
+                    };
+                    results.flat.push(value);
+                }
+                Step::Loop(found) => {
+                    let rows = results.run(found);
+                    results.flat.extend(rows);
+                }
+            }
         }
         let output = |o: &Vec<Source>| (!o.is_empty()).then(|| results.fetch(o).broadcast_to([rows, o.len()]));
         let outputs = self.outputs.iter().map(output).collect();
@@ -115,6 +124,39 @@ impl<'g> Results<'g> {
         let value = self.fetch(sources);
         let batch = value.shape().dims().first().copied().unwrap_or(1);
         value.reshape([batch, each, rows, cols])
+    }
+
+    /// A recurrence: the values of the groups that are kept, `[rows, length · size]` each.
+    fn run(&self, found: &Loop) -> Vec<Expr<'g>> {
+        let (graph, rows, length) = (self.graph, self.rows, found.length);
+        let row = |sources: &[Source]| self.fetch(sources).broadcast_to([rows, sources.len()]);
+        // Rows of a body that has no use for them.
+        let unused = graph.full(DType::F64, [rows, 1], f64::NAN);
+        let shared = if found.shared.is_empty() { unused } else { row(&found.shared) };
+        let first: Vec<Expr<'g>> = found.carries.iter().map(|(_, first)| row(first)).collect();
+        let given = found.each.len() / length;
+        let each = (given > 0).then(|| {
+            let all = self.fetch(&found.each);
+            let batch = all.shape().dims().first().copied().unwrap_or(1);
+            all.reshape([batch, length, given]).permute(&[1, 0, 2])
+        });
+        let (_, kept) = graph.scan(length, &first, each.as_slice(), |carries, x| {
+            let own = x.first().map_or(unused, |x| x.broadcast_to([rows, given]));
+            let mut inner = Results { graph, rows, flat: vec![own, shared] };
+            inner.flat.extend(carries);
+            let start = inner.flat.len();
+            for group in &found.body {
+                let value = inner.compute(group);
+                inner.flat.push(value);
+            }
+            let next = found.carries.iter().map(|(j, _)| inner.flat[start + j]).collect();
+            (next, found.kept.iter().map(|j| inner.flat[start + j]).collect())
+        });
+        let flat = |(all, &j): (Expr<'g>, &usize)| {
+            let size = found.body[j].members * found.body[j].len;
+            all.permute(&[1, 0, 2]).reshape([rows, length * size])
+        };
+        kept.into_iter().zip(&found.kept).map(flat).collect()
     }
 
     /// Solutions of differential equations: members are rows of their own.

@@ -7,6 +7,7 @@
 mod build;
 mod fetch;
 pub mod plan;
+mod roll;
 pub mod solve;
 
 use solve::Solver;

@@ -5,6 +5,7 @@
 //! its members. The iterations of a loop over data that do not read what others wrote thus become one axis. Statements
 //! are kept apart, as what all members share, such as the scale of a likelihood, would otherwise be different for one.
 
+use super::roll::{Rolled, Step};
 use super::solve::Solver;
 use super::{Cell, Flat, Node, NodeId, Op, Trace};
 use crate::math::find;
@@ -18,6 +19,8 @@ pub struct Group {
     /// Numbers that each member gives.
     pub len: usize,
     pub members: usize,
+    /// The statement its members come from.
+    pub site: u32,
     /// For each operand, those of all members.
     pub operands: Vec<Operand>,
 }
@@ -31,6 +34,21 @@ pub enum Operand {
     Each(Vec<Source>),
 }
 
+impl Operand {
+    pub fn sources(&self) -> &[Source] {
+        let (Operand::Shared(sources) | Operand::Each(sources)) = self;
+        sources
+    }
+
+    /// The same with each number from elsewhere.
+    pub fn map(&self, mut f: impl FnMut(Source) -> Source) -> Operand {
+        match self {
+            Operand::Shared(sources) => Operand::Shared(sources.iter().map(|s| f(*s)).collect()),
+            Operand::Each(sources) => Operand::Each(sources.iter().map(|s| f(*s)).collect()),
+        }
+    }
+}
+
 /// A number, or a place in the row of numbers that a group gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Source {
@@ -41,7 +59,7 @@ pub enum Source {
 /// What to compute, in order, and the sum that is the result.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub groups: Vec<Group>,
+    pub steps: Vec<Step>,
     pub terms: Vec<Source>,
     /// Rows of numbers that are asked for besides.
     pub outputs: Vec<Vec<Source>>,
@@ -68,6 +86,15 @@ impl Places {
 }
 
 impl Plan {
+    /// The number of operations on arrays.
+    pub fn operations(&self) -> usize {
+        let count = |step: &Step| match step {
+            Step::Group(_) => 1,
+            Step::Loop(found) => found.body.len(),
+        };
+        self.steps.iter().map(count).sum()
+    }
+
     /// The plan of the sum of some terms of a trace, and of outputs besides.
     pub fn new(trace: &Trace, terms: &[Cell], outputs: &[Flat]) -> Plan {
         let sums = Sums::new(trace, terms, outputs);
@@ -88,10 +115,13 @@ impl Plan {
             places.len[node as usize] = trace.nodes[node as usize].len;
             list.push(node);
         }
-        let groups = lists.iter().map(|members| gather(trace, &sums, members, &places)).collect();
-        let terms = sums.flattened(trace, terms).into_iter().map(|c| places.source(c)).collect();
-        let outputs = outputs.iter().map(|o| o.cells().map(|c| places.source(c)).collect()).collect();
-        Plan { groups, terms, outputs, solvers: trace.solvers.clone() }
+        let groups: Vec<Group> = lists.iter().map(|members| gather(trace, &sums, members, &places)).collect();
+        let terms: Vec<Source> = sums.flattened(trace, terms).into_iter().map(|c| places.source(c)).collect();
+        let outputs: Vec<Vec<Source>> = outputs.iter().map(|o| o.cells().map(|c| places.source(c)).collect()).collect();
+        let rolled = Rolled::new(&groups, &terms, &outputs);
+        let now = |list: &Vec<Source>| list.iter().map(|s| rolled.source(*s)).collect::<Vec<_>>();
+        let (terms, outputs) = (now(&terms), outputs.iter().map(now).collect());
+        Plan { steps: rolled.steps, terms, outputs, solvers: trace.solvers.clone() }
     }
 }
 
@@ -249,5 +279,5 @@ fn gather(trace: &Trace, sums: &Sums, members: &[NodeId], places: &Places) -> Gr
         Operand::Each(members.iter().flat_map(|&m| sources(&of(m, i))).collect())
     };
     let operands = if op == Op::Sum { 1 } else { trace.operands(members[0]).len() };
-    Group { op, len, members: count, operands: (0..operands).map(operand).collect() }
+    Group { op, len, members: count, site: first.site, operands: (0..operands).map(operand).collect() }
 }

@@ -148,6 +148,58 @@ fn loops_over_data_become_axes() {
 }
 
 #[test]
+fn recurrences_become_loops() {
+    // Carries start from data and from a parameter; iterations read data, parameters by place, and each other.
+    let text = "data { int T; vector[T] y; array[T] int g; }
+        parameters { real a; vector[3] b; }
+        transformed parameters {
+          vector[T] e;
+          array[T] vector[2] s;
+          e[1] = y[1] - a;
+          s[1] = [0, b[1]]';
+          for (t in 2:T) {
+            e[t] = y[t] - a * e[t - 1] + b[g[t]];
+            s[t, 1] = log_sum_exp(s[t - 1, 1] + a, s[t - 1, 2]);
+            s[t, 2] = 0.5 * s[t - 1, 1] + e[t];
+          }
+        }
+        model { e ~ normal(0, 1); target += s[T]; target += s[10, 2]; }";
+    let n = 120;
+    let y: Vec<f64> = (0..n).map(|i| (0.3 * f64::from(i)).sin()).collect();
+    let g: Vec<usize> = (0..n as usize).map(|i| 1 + i * 7 % 3).collect();
+    let p = posterior(text, json!({ "T": n, "y": y, "g": g }));
+    assert!(p.operations() < 40, "{} operations", p.operations());
+    let target = |z: &[f64]| {
+        let (a, b) = (z[0], &z[1..]);
+        let mut e = vec![y[0] - a];
+        let mut s = vec![[0.0, b[0]]];
+        for t in 1..y.len() {
+            let now = y[t] - a * e[t - 1] + b[g[t] - 1];
+            let [u, v] = s[t - 1];
+            e.push(now);
+            s.push([((u + a).exp() + v.exp()).ln(), 0.5 * u + now]);
+        }
+        let density: f64 = e.iter().map(|e| -0.5 * e * e - 0.5 * std::f64::consts::TAU.ln()).sum();
+        density + s[y.len() - 1][0] + s[y.len() - 1][1] + s[9][1]
+    };
+    let points = vec![vec![0.3, -0.2, 0.1, 0.4], vec![-0.5, 0.3, 0.2, -0.1]];
+    let (values, gradients) = evaluate(&p, &points);
+    for (i, point) in points.iter().enumerate() {
+        assert_near(values[i], target(point));
+        for j in 0..4 {
+            let shifted = |h: f64| {
+                let mut z = point.clone();
+                z[j] += h;
+                target(&z)
+            };
+            let difference = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+            let error = (gradients[4 * i + j] - difference).abs();
+            assert!(error < 1e-6 * difference.abs().max(1.0), "{} against {difference}", gradients[4 * i + j]);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_lowered_is_named_with_its_line() {
     let text = "parameters {\n real x;\n}\nmodel {\n target += atan(x);\n}";
     let program = crate::read(text).unwrap();
