@@ -104,6 +104,10 @@ impl Machine<'_> {
             }
             LeftDivide => self.left_divide(a, b, span),
             Modulo | IntDivide => fail(span, "whole numbers that depend on parameters are not supported"),
+            Power | ElementPower if simple_power(b).is_some() && a.numbers().is_none() => match simple_power(b) {
+                Some(name) if !name.is_empty() => self.map_named(name, std::slice::from_ref(a), span),
+                _ => Ok(a.clone()),
+            },
             _ => {
                 if !a.is_scalar() && !b.is_scalar() && a.shape != b.shape {
                     let message = format!("sizes {:?} and {:?} do not fit", a.shape, b.shape);
@@ -114,6 +118,18 @@ impl Machine<'_> {
             }
         }
     }
+}
+
+/// The function that a power with a known exponent is, where all its derivatives are defined; empty for the first power.
+fn simple_power(exponent: &Value) -> Option<&'static str> {
+    Some(match exponent.number()? {
+        1.0 => "",
+        2.0 => "square",
+        0.5 => "sqrt",
+        -1.0 => "inv",
+        -2.0 => "inv_square",
+        _ => return None,
+    })
 }
 
 /// The function of the table that an operator is.
