@@ -2,11 +2,14 @@
 //!
 //! `cargo run --release -p mcvi-stan --example compare -- refs.json [NAME...]`, where the file holds, for each name,
 //! the paths `program` and `data`, and lists `points`, `lp` and `grad`. Values are compared up to a constant, unless
-//! `absolute` is true.
+//! `absolute` is true. Where there are `columns`, the values of parameters and generated quantities at the point with the
+//! number `columns_point`, those are compared too.
 
+use mcvi::{BayesianModel, Hardware};
 use mcvi_expr::{Array, DType, Graph, grad};
-use mcvi_stan::{Posterior, Program};
+use mcvi_stan::{Posterior, Program, StanModel};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::time::Instant;
 
 fn numbers(list: &Value) -> Vec<f64> {
@@ -26,6 +29,25 @@ struct Errors {
     /// gradient of 64 rows, for each row.
     seconds: [f64; 3],
     operations: usize,
+    columns: Option<(f64, usize)>,
+}
+
+/// The largest relative error of parameters and generated quantities, and how many there are; none if none are given.
+fn columns(case: &Value, program: &str, data: &Value, points: &[Vec<f64>]) -> Result<Option<(f64, usize)>, String> {
+    let Some(columns) = case["columns"].as_object() else { return Ok(None) };
+    let model = StanModel::compile(program, data).map_err(|e| e.to_string())?;
+    let point = &points[case["columns_point"].as_u64().unwrap_or(0) as usize];
+    let q = model.quantities(std::slice::from_ref(point), Some(1), Hardware::with_threads(1));
+    let q = q.map_err(|e| e.to_string())?;
+    let all = [&q.parameters, &q.generated, &q.log_likelihood, &q.predictive].into_iter().flatten();
+    let found: HashMap<String, f64> = all.flat_map(|q| q.names().into_iter().zip(q.values.clone())).collect();
+    let mut worst = 0.0f64;
+    for (name, value) in columns {
+        let Some(expected) = value.as_f64() else { continue };
+        let Some(value) = found.get(name) else { return Err(format!("no column {name}")) };
+        worst = worst.max((value - expected).abs() / expected.abs().max(1.0));
+    }
+    Ok(Some((worst, columns.len())))
 }
 
 /// A compiled log density with its gradient g, and the product of the Hessian with v.
@@ -90,7 +112,9 @@ fn compare(case: &Value) -> Result<Errors, String> {
     };
     let (lp, gradient, product, each) = run().map_err(|e| e.to_string())?;
     let seconds = [lowered, compiling, each];
-    let mut errors = Errors { value: 0.0, gradient: 0.0, product: 0.0, seconds, operations: posterior.operations() };
+    let columns = columns(case, &text, &data, &points)?;
+    let mut errors =
+        Errors { value: 0.0, gradient: 0.0, product: 0.0, seconds, operations: posterior.operations(), columns };
     let mut first = (case["absolute"] == true).then_some((0.0, 0.0));
     for row in 0..rows {
         let Some(expected) = case["lp"][row].as_f64() else { continue };
@@ -132,6 +156,9 @@ fn main() {
                 gradients += usize::from(e.gradient < 1e-9);
                 let mark = if e.value < 1e-10 && e.gradient < 1e-9 { "ok" } else { "DIFFERS" };
                 products += usize::from(e.product < 1e-6);
+                if let Some((error, count)) = e.columns {
+                    println!("{name}: {count} columns, {error:.1e}");
+                }
                 println!(
                     "{name}: {mark} value {:.1e} gradient {:.1e} product {:.1e}; {} operations, {:.0} ms to lower, {:.0} ms to compile, {:.1} us a gradient",
                     e.value,
