@@ -10,6 +10,43 @@ use crate::value::Value;
 use rand::{Rng, RngExt};
 use rand_distr::{Beta, Binomial, Cauchy, Distribution, Exp1, Gamma, Poisson, StandardNormal, StudentT};
 
+/// Families of single numbers that can be drawn from.
+const FAMILIES: &[&str] = &[
+    "bernoulli",
+    "bernoulli_logit",
+    "beta",
+    "beta_binomial",
+    "beta_proportion",
+    "binomial",
+    "binomial_logit",
+    "cauchy",
+    "chi_square",
+    "discrete_range",
+    "double_exponential",
+    "exponential",
+    "frechet",
+    "gamma",
+    "gumbel",
+    "inv_chi_square",
+    "inv_gamma",
+    "logistic",
+    "lognormal",
+    "neg_binomial",
+    "neg_binomial_2",
+    "neg_binomial_2_log",
+    "normal",
+    "pareto",
+    "poisson",
+    "poisson_log",
+    "rayleigh",
+    "scaled_inv_chi_square",
+    "skew_normal",
+    "std_normal",
+    "student_t",
+    "uniform",
+    "weibull",
+];
+
 impl Machine<'_> {
     /// A draw from a family, or one for each element of its arguments.
     pub fn draw(&mut self, family: &str, arguments: &[Value], span: Span) -> Run<Value> {
@@ -18,6 +55,9 @@ impl Machine<'_> {
         }
         if let Some(value) = self.draw_vector(family, arguments, span)? {
             return Ok(value);
+        }
+        if !FAMILIES.contains(&family) {
+            return fail(span, format!("`{family}_rng` is not supported"));
         }
         let shaped = arguments.iter().filter(|a| !a.is_scalar());
         let count = shaped.clone().map(Value::len).max();

@@ -11,7 +11,7 @@ mod signatures;
 mod statement;
 
 pub use check::check;
-pub use signatures::{exists, result};
+pub use signatures::{examples, exists, names, result};
 
 use crate::syntax::ast::{Base, Element, SizedType, UnsizedType};
 use std::fmt;

@@ -120,6 +120,13 @@ pub fn has_exactly(name: &str, arguments: &[Type]) -> bool {
     table().get(name).is_some_and(|list| list.iter().any(exact))
 }
 
+/// Arguments that a function takes, one list for each of its signatures.
+pub fn examples(name: &str) -> Vec<Vec<Type>> {
+    let ty = |p: &Pattern| Type::of(p.base.unwrap_or(Base::Real)).array(p.dimensions);
+    let list = |s: &Signature| s.arguments.iter().filter_map(|a| a.first().map(ty)).collect();
+    table().get(name).into_iter().flatten().map(list).collect()
+}
+
 /// The cost of a match, and the type of the result.
 fn matches(signature: &Signature, arguments: &[Type]) -> Option<(usize, Type)> {
     if signature.arguments.len() != arguments.len() {

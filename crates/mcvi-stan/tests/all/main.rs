@@ -7,6 +7,7 @@ mod language;
 mod model;
 mod ode;
 mod read;
+mod support;
 
 use mcvi_expr::{Array, DType, Graph, grad};
 use mcvi_stan::{Diagnostics, Posterior, Program};
