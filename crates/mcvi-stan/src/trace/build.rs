@@ -201,7 +201,8 @@ impl<'g> Results<'g> {
         if let (Some(numbers), Operand::Shared(shared), 1) = (Self::numbers(sources), right, cols) {
             let stacked = self.literal(&[numbers.len() / inner, inner], numbers);
             let right = self.fetch(shared);
-            return right.matmul(stacked.t()).reshape([self.rows, group.members, rows]);
+            let members = if matches!(left, Operand::Each(_)) { group.members } else { 1 };
+            return right.matmul(stacked.t()).reshape([self.rows, members, rows]);
         }
         let left_known = Self::numbers(sources);
         if let (Some(numbers), Operand::Shared(_)) = (left_known, left) {
@@ -209,7 +210,8 @@ impl<'g> Results<'g> {
             let right = self.matrix(right, group.members, inner, cols);
             if cols == 1 {
                 let dims = right.shape();
-                let (batch, each) = (dims.dims()[0], dims.dims()[1]);
+                let at = |axis: usize| dims.dims().get(axis).copied().unwrap_or(1);
+                let (batch, each) = (at(0), at(1));
                 return right.reshape([batch, each, inner]).matmul(matrix.t()).reshape([batch, each, rows, 1]);
             }
             return matrix.matmul(right);

@@ -40,6 +40,11 @@ fn runs(sources: &[Source]) -> Option<Vec<Run>> {
     Some(runs)
 }
 
+/// How many numbers a row has; none if building it failed, of which the engine tells.
+fn width(flat: Expr<'_>) -> usize {
+    flat.shape().dims().get(1).copied().unwrap_or(0)
+}
+
 impl<'g> Results<'g> {
     /// A literal of some shape.
     pub fn literal(&self, shape: &[usize], numbers: Vec<f64>) -> Expr<'g> {
@@ -80,7 +85,7 @@ impl<'g> Results<'g> {
                 }
                 Run::Places { group, start, len } => {
                     let flat = self.flat[group as usize];
-                    if flat.shape().dims()[1] == len as usize {
+                    if width(flat) == len as usize {
                         flat
                     } else {
                         flat.slice(1, start as usize..(start + len) as usize)
@@ -114,7 +119,7 @@ impl<'g> Results<'g> {
         for (group, offset) in &mut offsets {
             let flat = self.flat[*group as usize];
             *offset = total;
-            total += flat.shape().dims()[1];
+            total += width(flat);
             parts.push(flat);
         }
         if !numbers.is_empty() {

@@ -148,6 +148,13 @@ fn loops_over_data_become_axes() {
 }
 
 #[test]
+fn equal_members_of_a_group() {
+    // Both iterations multiply the same known row by the same parameters, which are put together anew each time.
+    let model = "matrix[1, 2] m = [[1, 2]]; for (i in 1:3) { vector[2] v; v[1] = y; v[2] = x; target += m * v; }";
+    assert_near(target(model), 3.0 * (-0.7 + 0.6));
+}
+
+#[test]
 fn recurrences_become_loops() {
     // Carries start from data and from a parameter; iterations read data, parameters by place, and each other.
     let text = "data { int T; vector[T] y; array[T] int g; }
