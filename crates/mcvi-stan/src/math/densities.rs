@@ -22,12 +22,17 @@ fn nonnegative<N: Number>(y: N) -> N {
     y.constant(0.0).le(y)
 }
 
+/// (y − μ)/σ, by the reciprocal: mostly σ is one number for all y.
+fn standardised<N: Number>(y: N, mu: N, sigma: N) -> N {
+    (y - mu) * (sigma.constant(1.0) / sigma)
+}
+
 pub fn std_normal<N: Number>(y: N) -> N {
     y.square() * -0.5 - HALF_LN_TAU
 }
 
 pub fn normal<N: Number>(y: N, mu: N, sigma: N) -> N {
-    std_normal((y - mu) / sigma) - sigma.ln()
+    std_normal(standardised(y, mu, sigma)) - sigma.ln()
 }
 
 pub fn lognormal<N: Number>(y: N, mu: N, sigma: N) -> N {
@@ -36,26 +41,26 @@ pub fn lognormal<N: Number>(y: N, mu: N, sigma: N) -> N {
 }
 
 pub fn cauchy<N: Number>(y: N, mu: N, sigma: N) -> N {
-    -((y - mu) / sigma).square().log1p() - sigma.ln() - PI.ln()
+    -standardised(y, mu, sigma).square().log1p() - sigma.ln() - PI.ln()
 }
 
 pub fn student_t<N: Number>(y: N, nu: N, mu: N, sigma: N) -> N {
-    let z = ((y - mu) / sigma).square();
+    let z = standardised(y, mu, sigma).square();
     let half = nu * 0.5;
     half.lgamma_diff(nu.constant(0.5)) - (nu.ln() + PI.ln()) * 0.5 - sigma.ln() - (half + 0.5) * (z / nu).log1p()
 }
 
 pub fn double_exponential<N: Number>(y: N, mu: N, sigma: N) -> N {
-    -((y - mu) / sigma).abs() - sigma.ln() - LN_2
+    -standardised(y, mu, sigma).abs() - sigma.ln() - LN_2
 }
 
 pub fn logistic<N: Number>(y: N, mu: N, sigma: N) -> N {
-    let z = (y - mu) / sigma;
+    let z = standardised(y, mu, sigma);
     log_inv_logit(z) + log_inv_logit(-z) - sigma.ln()
 }
 
 pub fn gumbel<N: Number>(y: N, mu: N, beta: N) -> N {
-    let z = (y - mu) / beta;
+    let z = standardised(y, mu, beta);
     -z - (-z).exp() - beta.ln()
 }
 

@@ -141,15 +141,42 @@ impl<'g> Results<'g> {
 
     /// The sum of sources, `[rows]`: those of one group at once.
     pub fn sum(&self, sources: &[Source]) -> Expr<'g> {
-        let mut by_group: BTreeMap<u32, Vec<Source>> = BTreeMap::new();
+        let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut constant = 0.0;
         for source in sources {
             match source {
                 Source::Number(x) => constant += x,
-                Source::Place { group, .. } => by_group.entry(*group).or_default().push(*source),
+                Source::Place { group, place } => by_group.entry(*group).or_default().push(*place),
             }
         }
         let start = self.graph.full(DType::F64, [self.rows], constant);
-        by_group.values().fold(start, |sum, list| sum + self.fetch(list).sum(&[1]))
+        by_group.iter().fold(start, |sum, (group, places)| sum + self.sum_of(*group, places))
+    }
+
+    /// The sum of numbers of one group, where a number may count several times.
+    fn sum_of(&self, group: u32, places: &[u32]) -> Expr<'g> {
+        let flat = self.flat[group as usize];
+        let mut counts = vec![0.0; width(flat)];
+        for place in places {
+            if let Some(count) = counts.get_mut(*place as usize) {
+                *count += 1.0;
+            }
+        }
+        let used = counts.iter().filter(|c| **c > 0.0).count();
+        // Weights cost less than a selection, unless most of them are 0.
+        if 4 * used < counts.len() {
+            let sources: Vec<Source> = places.iter().map(|p| Source::Place { group, place: *p }).collect();
+            return self.fetch(&sources).sum(&[1]);
+        }
+        if counts.iter().all(|c| *c == 1.0) {
+            return flat.sum(&[1]);
+        }
+        // What does not count may be infinite.
+        let weights = self.literal(&[1, counts.len()], counts.clone());
+        let weighted = match used == counts.len() {
+            true => flat * weights,
+            false => weights.select(flat * weights, 0.0),
+        };
+        weighted.sum(&[1])
     }
 }
