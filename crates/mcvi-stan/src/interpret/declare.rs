@@ -10,7 +10,7 @@ use crate::value::Value;
 use std::sync::Arc;
 
 /// Numbers that one variable may hold.
-const LARGEST: usize = 1 << 28;
+const LARGEST: usize = 1 << 26;
 
 /// A declared type with its sizes known.
 pub struct Sized<'p> {
