@@ -54,11 +54,19 @@ fn open(options: &Options) -> Result<StanModel> {
 
 fn check(options: &Options) -> Result<()> {
     read_program(&options.program).map_err(|e| mistaken(e.into()))?;
+    let mut text = format!("{}: no mistakes", options.program.display());
+    let mut result = json!({ "program": options.program, "ok": true });
     if options.data.is_some() {
-        open(options)?;
+        let model = open(options)?;
+        let (printed, unused) = (model.posterior().printed(), model.posterior().unused());
+        printed.iter().for_each(|line| text += &format!("\nprinted: {line}"));
+        if !unused.is_empty() {
+            text += &format!("\nnot declared by the program: {}", unused.join(", "));
+        }
+        result["printed"] = json!(printed);
+        result["unused"] = json!(unused);
     }
-    let path = options.program.display();
-    print_result(options.json, &json!({ "program": options.program, "ok": true }), &format!("{path}: no mistakes"))
+    print_result(options.json, &result, &text)
 }
 
 fn show(options: &Options) -> Result<()> {

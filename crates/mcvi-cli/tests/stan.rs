@@ -37,6 +37,9 @@ fn check_exits_with_2_and_shows_the_line() {
     assert!(mcvi(folder.path(), &["stan", "check", "model.stan"]).status.success());
     let with_data = mcvi(folder.path(), &["stan", "check", "model.stan", "--data", "data.json"]);
     assert!(with_data.status.success());
+    std::fs::write(folder.path().join("more.json"), DATA.replace("{", "{\"extra\": 1, ")).expect("written");
+    let extra = mcvi(folder.path(), &["stan", "check", "model.stan", "--data", "more.json"]);
+    assert!(text(&extra.stdout).contains("not declared by the program: extra"), "{}", text(&extra.stdout));
     std::fs::write(folder.path().join("bad.stan"), PROGRAM.replace("sigma ~", "sigme ~")).expect("written");
     let bad = mcvi(folder.path(), &["stan", "check", "bad.stan"]);
     assert_eq!(bad.status.code(), Some(2));

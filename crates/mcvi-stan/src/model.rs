@@ -181,7 +181,10 @@ impl BayesianModel for StanModel {
         let note = |e: f64| {
             format!("Differential equations are solved in fixed steps; at the origin their error is about {e:.0e}.")
         };
-        let notes = self.posterior.solver_error().map(note).into_iter().collect();
+        let mut notes: Vec<String> = self.posterior.solver_error().map(note).into_iter().collect();
+        if !self.posterior.unused().is_empty() {
+            notes.push(format!("The program does not declare the data {}.", self.posterior.unused().join(", ")));
+        }
         About { name: self.name.clone(), description: "a Stan program".to_owned(), notes, ..About::default() }
     }
 

@@ -10,6 +10,7 @@ use crate::trace::plan::Plan;
 use crate::value::Value;
 use mcvi_expr::{Array, DType, Expr, Graph, grad};
 use serde_json::Value as Json;
+use std::collections::HashSet;
 
 /// The posterior of a program and its data, over unconstrained parameters in Stan's order.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub struct Posterior {
     quantities: Plan,
     solver_error: Option<f64>,
     printed: Vec<String>,
+    unused: Vec<String>,
 }
 
 /// The declarations of a block.
@@ -78,6 +80,7 @@ impl Posterior {
             quantities,
             solver_error,
             printed,
+            unused: unused(program, data),
         })
     }
 
@@ -130,6 +133,11 @@ impl Posterior {
     /// What the program printed as it was lowered.
     pub fn printed(&self) -> &[String] {
         &self.printed
+    }
+
+    /// Data items that were given but that the program does not declare.
+    pub fn unused(&self) -> &[String] {
+        &self.unused
     }
 
     /// The number of operations that the log density takes, before the engine simplifies them.
@@ -195,6 +203,12 @@ pub struct Generated {
 
 fn report(program: &Program, mistake: Diagnostic) -> Box<Diagnostics> {
     Box::new(Diagnostics { sources: program.sources.clone(), list: vec![mistake] })
+}
+
+fn unused(program: &Program, data: &Json) -> Vec<String> {
+    let declared: HashSet<&str> = declarations(&program.tree.data).map(|d| &*d.name.text).collect();
+    let names = data.as_object().into_iter().flat_map(|items| items.keys());
+    names.filter(|name| !declared.contains(name.as_str())).cloned().collect()
 }
 
 fn read_data<'p>(machine: &mut Machine<'p>, program: &'p Program, data: &Json) -> Run<()> {
