@@ -13,6 +13,7 @@ mod paper;
 pub mod plot;
 mod progress;
 pub mod report;
+mod stan;
 pub mod store;
 mod terminal;
 mod vae;
@@ -49,6 +50,9 @@ enum Command {
     Benchmark(benchmark::Command),
     /// Check by simulation whether the fits of a model are calibrated, and bound log p(x) from both sides (takes minutes).
     Calibrate(fit::calibrate::Options),
+    /// Check and inspect Stan programs.
+    #[command(subcommand)]
+    Stan(stan::Command),
 }
 
 /// Run the command line.
@@ -62,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Vae(command) => vae::run(command),
         Command::Benchmark(command) => benchmark::run(command),
         Command::Calibrate(options) => fit::calibrate::run(&options),
+        Command::Stan(command) => stan::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

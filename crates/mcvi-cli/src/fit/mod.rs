@@ -27,10 +27,10 @@ use std::time::Instant;
 /// Options of `mcvi fit`.
 #[derive(Args)]
 pub struct Options {
-    /// A built-in posterior (see `mcvi list`), or a regression: logistic, linear, poisson.
+    /// A built-in posterior (see `mcvi list`), a regression (logistic, linear, poisson), or a Stan program (FILE.stan).
     #[arg(default_value = "stomach-cancer", value_name = "NAME")]
     model: String,
-    /// For a regression: a CSV file with a header.
+    /// For a regression: a CSV file with a header. For a Stan program: a file of JSON.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// For a regression: the column to predict.

@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 /// All readers.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "csv", run: csv },
     Target { name: "bits", run: |bytes| images(Format::Bits, bytes) },
     Target { name: "amat", run: |bytes| images(Format::Amat, bytes) },
@@ -49,6 +49,7 @@ pub const TARGETS: [Target; 16] = [
     Target { name: "vae-settings", run: vae_settings },
     Target { name: "sweep", run: sweep },
     Target { name: "results", run: results },
+    Target { name: "stan", run: stan },
 ];
 
 /// The seeds of a target: the files of its folder in a corpus, in the order of their names.
@@ -217,6 +218,19 @@ fn sweep(bytes: &[u8]) -> bool {
     };
     let usable = runs.iter().all(|(_, config)| usable(config));
     Queue::new(runs, &names, Path::new("out")).is_ok() && usable
+}
+
+/// A Stan program, and what it becomes with data that many programs take.
+fn stan(bytes: &[u8]) -> bool {
+    let Some(text) = text(bytes) else { return false };
+    match mcvi_stan::Program::read("model.stan", text, &|_| None) {
+        Err(mistakes) => mistakes.to_string().is_empty(),
+        Ok(program) => {
+            let data = serde_json::json!({ "N": 3, "K": 2, "y": [1, 2, 3], "x": [[1, 2], [3, 4], [5, 6]] });
+            let lowered = mcvi_stan::Posterior::new(&program, &data);
+            lowered.is_ok_and(|p| p.dim() <= 64 && p.value_and_gradient(&vec![0.1; p.dim()]).is_ok())
+        }
+    }
 }
 
 /// Summaries, evaluations and tables of epochs.

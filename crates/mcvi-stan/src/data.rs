@@ -1,0 +1,81 @@
+//! Data from JSON, as CmdStan reads it.
+
+use crate::diagnostic::Diagnostic;
+use crate::interpret::Run;
+use crate::interpret::Sized;
+use crate::source::Span;
+use crate::syntax::ast::Base;
+use crate::trace::Flat;
+use crate::value::Value;
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// The value of a data item of a declared type.
+pub fn read(name: &str, item: &Json, sized: &Sized<'_>, span: Span) -> Run<Value> {
+    let mut numbers = vec![];
+    let mut place = vec![];
+    let context = Context { name, base: sized.base, shape: &sized.shape, span };
+    // A list of nothing may be written [] whatever its sizes, if they are 0 somewhere.
+    let empty = sized.shape.contains(&0) && matches!(item, Json::Array(list) if list.is_empty());
+    if !empty {
+        context.flatten(item, 0, &mut place, &mut numbers)?;
+    }
+    let flat = if sized.shape.is_empty() { Flat::Number(numbers[0]) } else { Flat::Data(Arc::new(numbers)) };
+    Ok(Value { base: sized.base, shape: sized.shape.clone(), flat })
+}
+
+struct Context<'a> {
+    name: &'a str,
+    base: Base,
+    shape: &'a [usize],
+    span: Span,
+}
+
+impl Context<'_> {
+    fn wrong<T>(&self, place: &[usize], what: String) -> Run<T> {
+        let at: Vec<String> = place.iter().map(|i| (i + 1).to_string()).collect();
+        let at = if at.is_empty() { String::new() } else { format!("[{}]", at.join(",")) };
+        let error = Diagnostic::new(self.span, format!("the data item {}{at} {what}", self.name));
+        Err(error.label("it is declared here"))
+    }
+
+    fn flatten(&self, item: &Json, axis: usize, place: &mut Vec<usize>, out: &mut Vec<f64>) -> Run<()> {
+        if axis == self.shape.len() {
+            out.push(self.number(item, place)?);
+            return Ok(());
+        }
+        let Json::Array(list) = item else {
+            return self.wrong(place, format!("must be a list of {}", self.shape[axis]));
+        };
+        if list.len() != self.shape[axis] {
+            return self.wrong(place, format!("has {} elements where {} are declared", list.len(), self.shape[axis]));
+        }
+        for (i, inner) in list.iter().enumerate() {
+            place.push(i);
+            self.flatten(inner, axis + 1, place, out)?;
+            place.pop();
+        }
+        Ok(())
+    }
+
+    fn number(&self, item: &Json, place: &[usize]) -> Run<f64> {
+        let number = match item {
+            Json::Number(n) => n.as_f64(),
+            Json::Bool(b) => Some(f64::from(u8::from(*b))),
+            Json::String(text) => match text.as_str() {
+                "NaN" | "nan" => Some(f64::NAN),
+                "Inf" | "+Inf" | "Infinity" | "+Infinity" | "inf" => Some(f64::INFINITY),
+                "-Inf" | "-Infinity" | "-inf" => Some(f64::NEG_INFINITY),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(x) = number else {
+            return self.wrong(place, format!("must be a number, not {item}"));
+        };
+        if self.base == Base::Int && (x.fract() != 0.0 || x.abs() > f64::from(i32::MAX)) {
+            return self.wrong(place, format!("must be a whole number, not {item}"));
+        }
+        Ok(x)
+    }
+}

@@ -1,0 +1,146 @@
+//! Densities of real numbers, with all constants, in Stan's parameterisations.
+//!
+//! Outside the support the logarithm is −∞.
+
+use super::Number;
+use super::functions::{lbeta, lmultiply, log_inv_logit, log1m, multiply_log1m};
+use std::f64::consts::{LN_2, PI};
+
+/// ln √(2π).
+const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
+
+/// A density within its support, −∞ outside.
+fn within<N: Number>(inside: N, density: N) -> N {
+    inside.select(density, density.constant(f64::NEG_INFINITY))
+}
+
+fn positive<N: Number>(y: N) -> N {
+    y.constant(0.0).lt(y)
+}
+
+fn nonnegative<N: Number>(y: N) -> N {
+    y.constant(0.0).le(y)
+}
+
+/// (y − μ)/σ, by the reciprocal: mostly σ is one number for all y.
+fn standardised<N: Number>(y: N, mu: N, sigma: N) -> N {
+    (y - mu) * (sigma.constant(1.0) / sigma)
+}
+
+pub fn std_normal<N: Number>(y: N) -> N {
+    y.square() * -0.5 - HALF_LN_TAU
+}
+
+pub fn normal<N: Number>(y: N, mu: N, sigma: N) -> N {
+    std_normal(standardised(y, mu, sigma)) - sigma.ln()
+}
+
+pub fn lognormal<N: Number>(y: N, mu: N, sigma: N) -> N {
+    let log = y.ln();
+    within(positive(y), normal(log, mu, sigma) - log)
+}
+
+pub fn cauchy<N: Number>(y: N, mu: N, sigma: N) -> N {
+    -standardised(y, mu, sigma).square().log1p() - sigma.ln() - PI.ln()
+}
+
+pub fn student_t<N: Number>(y: N, nu: N, mu: N, sigma: N) -> N {
+    let z = standardised(y, mu, sigma).square();
+    let half = nu * 0.5;
+    half.lgamma_diff(nu.constant(0.5)) - (nu.ln() + PI.ln()) * 0.5 - sigma.ln() - (half + 0.5) * (z / nu).log1p()
+}
+
+pub fn double_exponential<N: Number>(y: N, mu: N, sigma: N) -> N {
+    -standardised(y, mu, sigma).abs() - sigma.ln() - LN_2
+}
+
+pub fn logistic<N: Number>(y: N, mu: N, sigma: N) -> N {
+    let z = standardised(y, mu, sigma);
+    log_inv_logit(z) + log_inv_logit(-z) - sigma.ln()
+}
+
+pub fn gumbel<N: Number>(y: N, mu: N, beta: N) -> N {
+    let z = standardised(y, mu, beta);
+    -z - (-z).exp() - beta.ln()
+}
+
+pub fn exponential<N: Number>(y: N, beta: N) -> N {
+    within(nonnegative(y), beta.ln() - beta * y)
+}
+
+pub fn gamma<N: Number>(y: N, alpha: N, beta: N) -> N {
+    within(nonnegative(y), lmultiply(alpha - 1.0, y) + alpha * beta.ln() - alpha.lgamma() - beta * y)
+}
+
+pub fn inv_gamma<N: Number>(y: N, alpha: N, beta: N) -> N {
+    within(positive(y), alpha * beta.ln() - alpha.lgamma() - (alpha + 1.0) * y.ln() - beta / y)
+}
+
+pub fn chi_square<N: Number>(y: N, nu: N) -> N {
+    gamma(y, nu * 0.5, nu.constant(0.5))
+}
+
+pub fn inv_chi_square<N: Number>(y: N, nu: N) -> N {
+    inv_gamma(y, nu * 0.5, nu.constant(0.5))
+}
+
+pub fn scaled_inv_chi_square<N: Number>(y: N, nu: N, s: N) -> N {
+    inv_gamma(y, nu * 0.5, nu * 0.5 * s.square())
+}
+
+pub fn weibull<N: Number>(y: N, alpha: N, sigma: N) -> N {
+    let z = y / sigma;
+    within(nonnegative(y), alpha.ln() + lmultiply(alpha - 1.0, z) - sigma.ln() - z.pow(alpha))
+}
+
+pub fn frechet<N: Number>(y: N, alpha: N, sigma: N) -> N {
+    let log = (y / sigma).ln();
+    within(positive(y), alpha.ln() - (alpha + 1.0) * log - sigma.ln() - (-alpha * log).exp())
+}
+
+pub fn rayleigh<N: Number>(y: N, sigma: N) -> N {
+    within(nonnegative(y), y.ln() - sigma.ln() * 2.0 - (y / sigma).square() * 0.5)
+}
+
+pub fn pareto<N: Number>(y: N, least: N, alpha: N) -> N {
+    within(least.le(y), alpha.ln() + alpha * least.ln() - (alpha + 1.0) * y.ln())
+}
+
+pub fn pareto_type_2<N: Number>(y: N, mu: N, lambda: N, alpha: N) -> N {
+    within(mu.le(y), alpha.ln() - lambda.ln() - (alpha + 1.0) * ((y - mu) / lambda).log1p())
+}
+
+pub fn beta<N: Number>(y: N, a: N, b: N) -> N {
+    let inside = nonnegative(y) * y.le(y.constant(1.0));
+    within(inside, lmultiply(a - 1.0, y) + multiply_log1m(b - 1.0, y) - lbeta(a, b))
+}
+
+pub fn beta_proportion<N: Number>(y: N, mu: N, kappa: N) -> N {
+    beta(y, mu * kappa, (-mu + 1.0) * kappa)
+}
+
+pub fn uniform<N: Number>(y: N, low: N, high: N) -> N {
+    within(low.le(y) * y.le(high), -(high - low).ln())
+}
+
+pub fn loglogistic<N: Number>(y: N, alpha: N, beta: N) -> N {
+    let log = (y / alpha).ln() * beta;
+    within(positive(y), beta.ln() - y.ln() + log_inv_logit(log) + log_inv_logit(-log))
+}
+
+pub fn exp_mod_normal<N: Number>(y: N, mu: N, sigma: N, lambda: N) -> N {
+    let shift = lambda * sigma.square();
+    let tail = ((mu + shift - y) / (sigma * std::f64::consts::SQRT_2)).log_erfc();
+    lambda.ln() - LN_2 + lambda * (mu - y + shift * 0.5) + tail
+}
+
+pub fn skew_normal<N: Number>(y: N, xi: N, omega: N, alpha: N) -> N {
+    let z = (y - xi) / omega;
+    std_normal(z) - omega.ln() + (alpha * z / -std::f64::consts::SQRT_2).log_erfc()
+}
+
+pub fn skew_double_exponential<N: Number>(y: N, mu: N, sigma: N, tau: N) -> N {
+    let below = y.lt(mu);
+    let weight = below.select(-tau + 1.0, tau);
+    tau.ln() + log1m(tau) - sigma.ln() + LN_2 - weight * ((y - mu) / sigma).abs() * 2.0
+}
