@@ -25,7 +25,7 @@ pub struct Outcome {
     pub parameters: Value,
     /// The exact answers.
     pub truth: Truth,
-    /// The verdict's word, or [`FAILED`].
+    /// The verdict's word, or `failed`.
     pub verdict: String,
     /// Its reasons, or the error.
     pub reasons: Vec<String>,

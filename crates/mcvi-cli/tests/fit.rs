@@ -53,13 +53,21 @@ fn fails(arguments: &[&str], code: i32, says: &[&str]) {
 }
 
 #[test]
+fn strict_fails_unless_the_verdict_is_good() {
+    assert_eq!(mcvi(&["fit", "banana", "--strict", "--json"]).status.code(), Some(0));
+    let output = mcvi(&["fit", "banana", "--chain", "none", "--strict", "--json"]);
+    assert_eq!((output.status.code(), &json(&output.stdout)["verdict"]), (Some(1), &"reweight".into()));
+    assert!(text(&output.stderr).contains("the verdict is reweight"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn json_has_exactly_the_promised_keys() {
     let output = mcvi(&["fit", "banana", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "quiet without a terminal: {}", text(&output.stderr));
     assert_eq!(text(&output.stdout).lines().count(), 1);
     let result = json(&output.stdout);
-    let promised = "model bound log_evidence pareto_k ess_fraction r2_path divergences verdict reasons summaries outside modes attempts \
+    let promised = "model bound log_evidence upper_estimate pareto_k ess_fraction r2_path divergences verdict reasons summaries outside modes attempts \
                     interrupted iterations seconds parameters";
     assert_eq!(keys(&result), promised.split_whitespace().collect::<Vec<_>>());
     assert_eq!(result["model"], "banana");

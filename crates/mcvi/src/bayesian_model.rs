@@ -58,12 +58,6 @@ pub trait BayesianModel: Target {
         Err(Error::Target { why: "it does not know the free coordinates of its parameters".to_owned() })
     }
 
-    /// Draws from the prior in free coordinates, from which modes are searched; none where there is no proper prior, or where
-    /// it cannot be drawn from.
-    fn prior_coordinates(&self, _count: usize, _seed: u64) -> Result<Vec<Vec<f64>>> {
-        Ok(vec![])
-    }
-
     /// The same model with other observations of the same size, for simulated data.
     fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
@@ -257,9 +251,6 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         (**self).unconstrained(parameters)
     }
-    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        (**self).prior_coordinates(count, seed)
-    }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         (**self).observing(observations)
     }
@@ -286,9 +277,6 @@ impl BayesianModel for Model {
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         Model::unconstrained(self, parameters)
-    }
-    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        Model::prior_coordinates(self, count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Ok(Arc::new(Model::observing(self, observations)?))
@@ -344,9 +332,6 @@ impl BayesianModel for DescribedModel {
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         self.model.unconstrained(parameters)
-    }
-    fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        self.model.prior_coordinates(count, seed)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         BayesianModel::observing(&self.model, observations)

@@ -13,9 +13,9 @@ mod watch;
 use crate::mistake::{Mistake, mistaken};
 use crate::output::{HardwareOptions, print, print_data, print_result, say};
 use crate::store::folder::Staging;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
-use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, infer_from};
+use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::{BayesianModel, Chain, limits};
 use result::Outcome;
 use settings::Saved;
@@ -52,7 +52,7 @@ pub struct Options {
     /// Leapfrogs per step, with --chain hamiltonian. [default: 4]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=limits::LEAPFROGS as i64))]
     leapfrogs: Option<u16>,
-    /// Covariance of the Gaussian. [default: full up to 50 dimensions]
+    /// Covariance of the Gaussian. [default: full, learned up to 100 dimensions]
     #[arg(long, value_enum, value_name = "KIND")]
     covariance: Option<CovarianceOption>,
     /// Starting points for the search for modes.
@@ -79,6 +79,9 @@ pub struct Options {
     seed: u64,
     #[command(flatten)]
     hardware: HardwareOptions,
+    /// Fail unless the verdict is good. Everything is printed and written all the same.
+    #[arg(long)]
+    strict: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -220,6 +223,7 @@ pub fn run(options: &Options) -> Result<()> {
     let stop_reason = posterior.stop_reason;
     let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = started.elapsed().as_secs_f64();
+    let verdict = posterior.verdict.kind;
     let outcome = Outcome::new(posterior, request.draws, seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
@@ -242,7 +246,11 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     print_result(options.json, &json, &text)?;
-    watch.outcome(stop_reason)
+    watch.outcome(stop_reason)?;
+    if options.strict && verdict != VerdictKind::Good {
+        return Err(anyhow!("the verdict is {}, and --strict asks for good", verdict.word()));
+    }
+    Ok(())
 }
 
 /// Options of `mcvi draw`.

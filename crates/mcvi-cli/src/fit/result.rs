@@ -20,14 +20,20 @@ pub struct Outcome {
     pub posterior: Posterior,
     /// Marginals of parameters and generated quantities.
     pub summaries: SummaryTable,
+    /// An estimate of an upper bound on log p(x); none where draws cannot be reweighted or the chain has no way back.
+    pub upper: Option<Mean>,
     pub count: usize,
     pub seconds: f64,
 }
 
+/// Draws by which it is estimated.
+const UPPER: usize = 2000;
+
 impl Outcome {
     pub fn new(posterior: Posterior, count: usize, seconds: f64) -> Result<Self> {
         let summaries = posterior.summaries()?;
-        Ok(Outcome { posterior, summaries, count, seconds })
+        let upper = posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite());
+        Ok(Outcome { posterior, summaries, upper, count, seconds })
     }
 
     /// log p(x) by importance weights, with its error.
@@ -64,6 +70,7 @@ impl Outcome {
             "model": self.posterior.model.about().name,
             "bound": { "value": n(j.bound.value), "se": n(j.bound.se) },
             "log_evidence": { "value": n(j.log_evidence.value), "se": n(j.log_evidence.se) },
+            "upper_estimate": self.upper.map(|u| json!({ "value": n(u.value), "se": n(u.se) })),
             "pareto_k": n(j.pareto_k),
             "ess_fraction": n(self.posterior.effective_share()),
             "r2_path": n(j.r2_path),
@@ -97,6 +104,13 @@ impl Outcome {
         let known = about.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));
         let _ = writeln!(text, "log p(x) ≈ {} by importance weights{known}", self.evidence());
+        if let Some(upper) = self.upper {
+            let _ = writeln!(
+                text,
+                "log p(x) ≲ {}, an estimate from above by the chain run backwards",
+                with_error(upper, 4)
+            );
+        }
         let _ = writeln!(
             text,
             "Pareto k̂ {}, effective draws {:.0} %, R² of paths {:.3}, {} divergences",

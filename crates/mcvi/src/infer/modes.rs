@@ -168,7 +168,7 @@ fn compare(
 pub(super) fn climb(model: &dyn BayesianModel, starts: usize, seed: u64) -> Result<Vec<Mode>> {
     let (d, target) = (model.dim(), model as &dyn Target);
     let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
-    let mut prior = model.prior_coordinates(starts / 2, derive_seed(seed, "prior starts"))?.into_iter();
+    let mut prior = prior(model, starts / 2, derive_seed(seed, "prior starts")).into_iter();
     let mut modes: Vec<Mode> = vec![];
     let mut first_error = None;
     for i in 0..starts {
@@ -206,6 +206,12 @@ pub(super) fn climb(model: &dyn BayesianModel, starts: usize, seed: u64) -> Resu
     let mut first = true;
     modes.retain(|m| std::mem::take(&mut first) || m.initialisation.warning.is_none());
     Ok(modes)
+}
+
+/// Draws from the prior in free coordinates; none where there is no proper prior, or where it cannot be drawn from.
+fn prior(model: &dyn BayesianModel, count: usize, seed: u64) -> Vec<Vec<f64>> {
+    let drawn = if count == 0 { return vec![] } else { model.prior(count, seed) };
+    drawn.and_then(|drawn| model.unconstrained(&drawn.parameters)).unwrap_or_default()
 }
 
 /// Add a place that so many starting points led to, or count them if it is known.

@@ -168,27 +168,4 @@ impl Model {
         }
         Ok(drawn)
     }
-
-    /// Draws from the prior in free coordinates. None where the prior cannot be drawn from, or where a bound depends on other
-    /// parameters.
-    pub(crate) fn prior_coordinates(&self, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        if count == 0 {
-            return Ok(vec![]);
-        }
-        let drawn = match self.prior(count, seed) {
-            Err(Error::CannotDraw { .. }) => return Ok(vec![]),
-            drawn => drawn?,
-        };
-        let graph = Graph::new();
-        let m = self.write(Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Inputs, 1, self.replaced()));
-        let coordinates = |i: usize| {
-            let free = m
-                .declared
-                .iter()
-                .zip(&drawn.parameters)
-                .map(|(d, q)| d.constraint.unconstrain(&q.values[i * q.size()..(i + 1) * q.size()]));
-            free.collect::<Option<Vec<_>>>().map(|free| free.concat())
-        };
-        Ok((0..count).filter_map(coordinates).collect())
-    }
 }
