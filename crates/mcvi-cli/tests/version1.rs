@@ -36,7 +36,7 @@ fn succeeded(output: &Output) -> String {
 fn a_fit_is_drawn_from() {
     let base = tempfile::tempdir().expect("a folder");
     let run = kept("fit", base.path());
-    let drawn = succeeded(&mcvi(&["draw", &run.display().to_string(), "--draws", "4000"]));
+    let drawn = succeeded(&mcvi(&["draw", &run.display().to_string(), "--draws", "4000", "--raw"]));
     let weights: Vec<f64> = drawn.lines().skip(1).map(|l| l.split(',').nth(2).unwrap().parse().unwrap()).collect();
     let (n, mean) = (weights.len() as f64, weights.iter().sum::<f64>() / weights.len() as f64);
     let se = (weights.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();

@@ -9,29 +9,30 @@ use serde_json::{Map, Value, json};
 /// Number of prior draws in the store.
 const PRIOR: usize = 1000;
 
-/// A variable with the dimensions chain and draw, followed by its own.
-fn variable(q: &Quantity, name: &str, picked: Option<&[usize]>) -> Variable {
-    let size = q.size().max(1);
-    let count = picked.map_or(q.values.len() / size, <[usize]>::len);
-    let values = match picked {
-        None => q.values.clone(),
-        Some(picked) => picked.iter().flat_map(|&i| q.values[i * size..(i + 1) * size].iter().copied()).collect(),
-    };
-    let mut dims = vec![("chain".to_owned(), 1), ("draw".to_owned(), count)];
-    dims.extend(q.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", q.name), *n)));
-    Variable { name: name.to_owned(), dims, values: Values::F64(values) }
+/// Chains in the store. Draws are independent, so they are chains by name only: for tools that expect several.
+const CHAINS: usize = 4;
+
+/// The number of chains and of draws in each. A few draws that make no whole chain are left out.
+fn chains(count: usize) -> (usize, usize) {
+    if count < 10 * CHAINS { (1, count) } else { (CHAINS, count / CHAINS) }
 }
 
-/// The groups ArviZ expects. Where reweighting is sound, posterior draws are resampled by their smoothed weights, so
-/// that everything computed from the store refers to the posterior.
+/// A variable with the dimensions chain and draw, followed by its own.
+fn variable(q: &Quantity, name: &str) -> Variable {
+    let size = q.size().max(1);
+    let (chains, draws) = chains(q.values.len() / size);
+    let mut dims = vec![("chain".to_owned(), chains), ("draw".to_owned(), draws)];
+    dims.extend(q.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", q.name), *n)));
+    Variable { name: name.to_owned(), dims, values: Values::F64(q.values[..chains * draws * size].to_vec()) }
+}
+
+/// The groups ArviZ expects, from the draws that are written.
 pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>> {
-    let (model, draws) = (&outcome.posterior.model, &outcome.posterior.draws);
-    let picked = outcome.posterior.resampled(outcome.count, seed);
-    let picked = picked.as_deref();
+    let (model, draws) = (&outcome.posterior.model, &outcome.draws);
     let attributes: Map<String, Value> = [
         ("inference_library", json!("mcvi")),
         ("inference_library_version", json!(env!("CARGO_PKG_VERSION"))),
-        ("draws", json!(if picked.is_some() { "resampled by smoothed importance weights" } else { "raw" })),
+        ("draws", json!(if outcome.is_resampled { "resampled by smoothed importance weights" } else { "raw" })),
         ("verdict", json!(outcome.posterior.verdict.kind.word())),
     ]
     .into_iter()
@@ -42,9 +43,7 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
         attributes: attributes.clone(),
         variables,
     };
-    let all = |list: &[Quantity], picked: Option<&[usize]>| -> Vec<Variable> {
-        list.iter().map(|q| variable(q, &q.name, picked)).collect()
-    };
+    let all = |list: &[Quantity]| -> Vec<Variable> { list.iter().map(|q| variable(q, &q.name)).collect() };
     // Coordinates with labels; the others are numbered.
     let coordinates = model.parameters().into_iter().flat_map(|p| {
         let axis = move |(i, labels): (usize, Vec<String>)| {
@@ -54,17 +53,17 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
         p.labels.into_iter().enumerate().map(axis).collect::<Vec<_>>()
     });
     let coordinates: Vec<Variable> = coordinates.collect();
-    let posterior = [all(&q.parameters, picked), all(&q.generated, picked), coordinates.clone()].concat();
+    let posterior = [all(&q.parameters), all(&q.generated), coordinates.clone()].concat();
     let stat = |name: &str, values: &[f64]| {
-        let q = Quantity { name: name.to_owned(), shape: vec![], values: values[..outcome.count].to_vec() };
-        variable(&q, name, picked)
+        let q = Quantity { name: name.to_owned(), shape: vec![], values: values.to_vec() };
+        variable(&q, name)
     };
     let log_q: Vec<f64> = draws.log_p.iter().zip(&draws.log_weights).map(|(p, w)| p - w).collect();
     let stats = vec![stat("lp", &draws.log_p), stat("log_q", &log_q), stat("log_weight", &draws.log_weights)];
     let mut groups = vec![group("posterior", posterior), group("sample_stats", stats)];
     if !q.log_likelihood.is_empty() {
-        groups.push(group("log_likelihood", all(&q.log_likelihood, picked)));
-        groups.push(group("posterior_predictive", all(&q.predictive, picked)));
+        groups.push(group("log_likelihood", all(&q.log_likelihood)));
+        groups.push(group("posterior_predictive", all(&q.predictive)));
         let observed = model.observations()?.into_iter().map(|o| Variable {
             name: o.name.clone(),
             dims: o.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", o.name), *n)).collect(),
@@ -73,7 +72,7 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
         groups.push(group("observed_data", observed.collect()));
     }
     match model.prior(PRIOR, seed) {
-        Ok(prior) => groups.push(group("prior", [all(&prior.parameters, None), coordinates].concat())),
+        Ok(prior) => groups.push(group("prior", [all(&prior.parameters), coordinates].concat())),
         // A flat prior cannot be sampled.
         Err(mcvi::Error::CannotDraw { .. }) => {}
         Err(error) => return Err(error.into()),

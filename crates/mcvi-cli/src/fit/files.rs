@@ -32,8 +32,9 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
         json(FILE, &json!(settings))?;
     }
     // Likelihoods and predictions are as many as draws times observations: only a folder has use for them.
-    let written = p.quantities(outcome.count, request.settings.seed)?;
-    let columns = table(&written, &p.draws, outcome.count);
+    let (z, hardware) = (&outcome.draws.z, p.approximation.hardware());
+    let written = p.model.quantities(z, Some(request.settings.seed), hardware)?;
+    let columns = table(&written, &outcome.draws, outcome.is_resampled);
     csv::write(&folder.join("draws.csv"), &columns).context("cannot write draws.csv")?;
     arrow::write(&folder.join("draws.arrow"), &columns).context("cannot write draws.arrow")?;
     p.approximation.save(folder.join(FIT))?;

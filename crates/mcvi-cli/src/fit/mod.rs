@@ -15,6 +15,7 @@ use crate::output::{HardwareOptions, print, print_data, print_result, say};
 use crate::store::folder::Staging;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
+use mcvi::diagnostics::RELIABLE_K;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::{BayesianModel, Chain, limits};
 use result::Outcome;
@@ -71,6 +72,9 @@ pub struct Options {
     /// Draws to write. The verdict always uses at least 50,000. [default: 4000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: Option<u32>,
+    /// Write draws as they are, with their log weights, instead of resampled ones of equal weight.
+    #[arg(long)]
+    raw: bool,
     /// Folder for all output; must not exist yet. Without it nothing is written.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -224,7 +228,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = started.elapsed().as_secs_f64();
     let verdict = posterior.verdict.kind;
-    let outcome = Outcome::new(posterior, request.draws, seconds)?;
+    let outcome = Outcome::new(posterior, (request.draws, options.raw), seconds)?;
     let json = outcome.json();
     let mut text = outcome.text();
     if options.from.is_some() && !progressed {
@@ -262,6 +266,9 @@ pub struct DrawOptions {
     /// Number of draws.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: u32,
+    /// Draws as they are, with their log weights, instead of resampled ones of equal weight.
+    #[arg(long)]
+    raw: bool,
     /// Random seed of the draws. [default: derived from the fit's seed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -272,14 +279,24 @@ pub struct DrawOptions {
     hardware: HardwareOptions,
 }
 
+/// Draws that resampled ones are chosen from: as many times as many, and at least so many, so that weights can be judged.
+const RESAMPLED: usize = 4;
+const FEWEST: usize = 10_000;
+
 /// Draw more from a saved fit.
 pub fn draw(options: &DrawOptions) -> Result<()> {
     let hardware = options.hardware.resolved()?;
     let (model, approximation, fitted) = files::load(&options.run, hardware)?;
     let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, "more draws"));
-    let draws = approximation.draw(options.draws as usize, seed)?;
+    let count = options.draws as usize;
+    // Several times as many, so that resampled ones are different draws.
+    let drawn = if options.raw { count } else { (RESAMPLED * count).clamp(FEWEST, limits::DRAWS).max(count) };
+    let draws = approximation.draw(drawn, seed)?;
     result::check_finite(&draws)?;
-    let columns = result::columns(model.as_ref(), &draws, hardware)?;
+    let judged = draws.diagnose();
+    let is_resampled = !options.raw && judged.pareto_k <= RELIABLE_K && judged.lost == 0;
+    let draws = if is_resampled { draws.resampled(count, seed) } else { draws.pick(&(0..count).collect::<Vec<_>>()) };
+    let columns = result::table(&model.quantities(&draws.z, None, hardware)?, &draws, is_resampled);
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)
             .map_err(|e| mistaken(anyhow::Error::new(e).context(format!("cannot write {}", path.display())))),

@@ -2,10 +2,10 @@
 
 use super::result::{Outcome, advice, attempt_text};
 use crate::number::{fixed, with_error};
-use crate::report::{self, Page, ParameterRow, Section};
+use crate::report::{self, Page, ParameterRow, Section, Table};
 use anyhow::Result;
 use mcvi::diagnostics::RELIABLE_K;
-use mcvi::infer::Mode;
+use mcvi::infer::{Mode, PredictiveCheck};
 use mcvi::model::{Quantities, Quantity};
 use mcvi::{BayesianModel, Hardware};
 
@@ -51,6 +51,7 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
         let kept = if i == p.kept { ", kept" } else { "" };
         facts.push((format!("Attempt {}{kept}", i + 1), format!("{}: {}", attempt.chain, attempt_text(attempt))));
     }
+    facts.extend(outcome.missed().into_iter().map(|missed| ("The model misses".to_owned(), missed)));
     facts.extend(about.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
     let parameters = outcome
         .summaries
@@ -88,7 +89,11 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
     }
     sections.push(section(
         "Marginals",
-        "Raw draws of the first parameters, before any reweighting.",
+        if outcome.is_resampled {
+            "Draws of the first parameters."
+        } else {
+            "Raw draws of the first parameters, before any reweighting."
+        },
         report::figures::marginals(&columns),
     ));
     if columns.len() > 1 {
@@ -103,6 +108,9 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
                 "Observations beside replicated data from the fitted model: they should look alike.",
                 report::figures::predictive_check(&observed.values, &replicates),
             ));
+            if let Some(section) = sections.last_mut() {
+                section.table = Some(checks(&outcome.checks));
+            }
         }
     }
     sections.push(section(
@@ -130,4 +138,14 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
         sections,
         footer: format!("mcvi {}", env!("CARGO_PKG_VERSION")),
     })
+}
+
+/// Predictive checks as a table.
+fn checks(checks: &[PredictiveCheck]) -> Table {
+    let row = |c: &PredictiveCheck| {
+        let name = format!("{} of {}", c.statistic.words(), c.name);
+        vec![name, fixed(c.observed, 3), fixed(c.predicted, 3), fixed(c.p_value, 3)]
+    };
+    let header = ["", "observed", "predicted", "p"].map(str::to_owned).to_vec();
+    Table { columns: header, rows: checks.iter().map(row).collect() }
 }

@@ -4,11 +4,11 @@ use crate::number::{fixed, json_number, with_error};
 use crate::output::say;
 use crate::store::Column;
 use anyhow::Result;
+use mcvi::Draws;
 use mcvi::diagnostics::{LogMean, Mean, SummaryTable};
 use mcvi::fit::StopReason;
-use mcvi::infer::{Advice, Attempt, Fitted, Posterior, VerdictKind};
+use mcvi::infer::{Advice, Attempt, Fitted, Posterior, PredictiveCheck, Statistic, VerdictKind};
 use mcvi::model::{Quantities, Quantity};
-use mcvi::{BayesianModel, Draws, Hardware};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -22,6 +22,11 @@ pub struct Outcome {
     pub summaries: SummaryTable,
     /// An estimate of an upper bound on log p(x); none where draws cannot be reweighted or the chain has no way back.
     pub upper: Option<Mean>,
+    /// The draws to write, and whether they have equal weight.
+    pub draws: Draws,
+    pub is_resampled: bool,
+    /// Whether the model fits the data.
+    pub checks: Vec<PredictiveCheck>,
     pub count: usize,
     pub seconds: f64,
 }
@@ -30,10 +35,15 @@ pub struct Outcome {
 const UPPER: usize = 2000;
 
 impl Outcome {
-    pub fn new(posterior: Posterior, count: usize, seconds: f64) -> Result<Self> {
+    /// So many draws are written: of equal weight where they can be reweighted, unless raw ones are asked for.
+    pub fn new(posterior: Posterior, (count, raw): (usize, bool), seconds: f64) -> Result<Self> {
         let summaries = posterior.summaries()?;
         let upper = posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite());
-        Ok(Outcome { posterior, summaries, upper, count, seconds })
+        let checks = posterior.predictive_checks(1)?;
+        let resampled = posterior.resampled(count, 1).filter(|_| !raw);
+        let is_resampled = resampled.is_some();
+        let draws = resampled.unwrap_or_else(|| posterior.draws.pick(&(0..count).collect::<Vec<_>>()));
+        Ok(Outcome { posterior, summaries, upper, draws, is_resampled, checks, count, seconds })
     }
 
     /// log p(x) by importance weights, with its error.
@@ -49,6 +59,19 @@ impl Outcome {
             VerdictKind::Reweight => "Usable with the draws reweighted, as the summaries here are.",
             VerdictKind::DoNotTrust => "Do not trust this approximation.",
         }
+    }
+
+    /// What the model misses of the data, in words. It has nothing to do with the approximation.
+    pub fn missed(&self) -> Vec<String> {
+        let missed = |c: &PredictiveCheck| {
+            let (what, name) = (c.statistic.words(), &c.name);
+            let number = |x: f64| match c.statistic {
+                Statistic::Zeros => format!("{:.0} %", 100.0 * x),
+                _ => fixed(x, 2),
+            };
+            format!("the {what} of {name}: {} observed, {} predicted", number(c.observed), number(c.predicted))
+        };
+        self.checks.iter().filter(|c| c.is_missed()).map(missed).collect()
     }
 
     pub fn json(&self) -> Value {
@@ -75,6 +98,7 @@ impl Outcome {
             "ess_fraction": n(self.posterior.effective_share()),
             "r2_path": n(j.r2_path),
             "divergences": j.diverged,
+            "predictive": self.checks,
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
             "summaries": if self.posterior.is_reweightable() { "reweighted" } else { "raw" },
@@ -100,6 +124,9 @@ impl Outcome {
         }
         for next in &v.advice {
             let _ = writeln!(text, "  next: {}", advice(*next));
+        }
+        for missed in self.missed() {
+            let _ = writeln!(text, "The model, not its approximation, misses {missed}.");
         }
         let known = about.log_evidence.map_or_else(String::new, |z| format!(" (exact {})", fixed(z, 4)));
         let _ = writeln!(text, "\nlog p(x) ≥ {}, a lower bound", with_error(j.bound, 4));
@@ -136,7 +163,7 @@ impl Outcome {
         }
         for (i, attempt) in self.posterior.attempts.iter().enumerate().filter(|_| self.posterior.attempts.len() > 1) {
             let kept = if i == self.posterior.kept { " (kept)" } else { "" };
-            let _ = writeln!(text, "  {}: {}{kept}", attempt.chain, attempt_text(attempt));
+            let _ = writeln!(text, "  {}{kept}\n    {}", attempt.chain, attempt_text(attempt));
         }
         let kind = if self.posterior.is_reweightable() { "reweighted" } else { "raw" };
         let shown = SummaryTable(self.summaries.0.iter().take(SHOWN).cloned().collect()).to_string();
@@ -209,23 +236,21 @@ pub fn check_finite(draws: &Draws) -> Result<()> {
     Ok(())
 }
 
-/// Draws as a table: every element of every parameter and generated quantity, then the log weight and log p. Those
-/// columns are called `log_weight` and `log_p`, with a trailing underscore if a parameter has that name.
-pub fn columns(model: &dyn BayesianModel, draws: &Draws, hardware: Hardware) -> Result<Vec<Column>> {
-    Ok(table(&model.quantities(&draws.z, None, hardware)?, draws, draws.z.len()))
-}
-
-/// The same from precomputed quantities.
-pub fn table(quantities: &Quantities, draws: &Draws, count: usize) -> Vec<Column> {
+/// Draws as a table: every element of every parameter and generated quantity, then log p and, unless they have equal weight, the
+/// log weight. Those columns are called `log_p` and `log_weight`, with a trailing underscore if a parameter has that name.
+pub fn table(quantities: &Quantities, draws: &Draws, is_resampled: bool) -> Vec<Column> {
     let mut columns: Vec<Column> =
         quantities.parameters.iter().chain(&quantities.generated).flat_map(Quantity::columns).collect();
     for (name, values) in [("log_weight", &draws.log_weights), ("log_p", &draws.log_p)] {
+        if name == "log_weight" && is_resampled {
+            continue;
+        }
         // A parameter may already have that name, and keeps it.
         let mut name = name.to_owned();
         while columns.iter().any(|(taken, _)| *taken == name) {
             name.push('_');
         }
-        columns.push((name, values[..count].to_vec()));
+        columns.push((name, values.clone()));
     }
     columns
 }
@@ -241,7 +266,7 @@ mod tests {
         let one = mcvi::posteriors::ALL[0].model().expect("a model");
         let draws = mcvi::Approximation::new(one, mcvi::Chain::new(mcvi::density::Gaussian::diagonal()));
         let draws = draws.and_then(|a| a.draw(1, 1)).expect("a draw");
-        let names: Vec<String> = table(&quantities, &draws, 1).into_iter().map(|c| c.0).collect();
+        let names: Vec<String> = table(&quantities, &draws, false).into_iter().map(|c| c.0).collect();
         assert_eq!(names, ["log_p", "a", "log_p_", "log_weight", "log_p__"]);
     }
 }

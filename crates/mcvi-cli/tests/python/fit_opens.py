@@ -23,8 +23,8 @@ groups = {"posterior", "posterior_predictive", "prior", "log_likelihood", "obser
 present = {name.strip("/") for name in data.groups} if new else set(data.groups())
 assert groups <= present, present
 assert data["posterior"]["theta"].dims == ("chain", "draw", "theta_dim_0")
-assert data["posterior"]["theta"].shape == (1, 700, 8)
-assert data["posterior_predictive"]["y"].shape == (1, 700, 8)
+assert data["posterior"]["theta"].shape == (4, 175, 8)
+assert data["posterior_predictive"]["y"].shape == (4, 175, 8)
 assert set(data["prior"].data_vars) >= {"mu", "tau", "eta"}
 assert (data["prior"]["tau"].values > 0).all()
 assert data["observed_data"]["y"].values.tolist() == [28, 8, -3, 7, -1, 1, 18, 12]

@@ -2,13 +2,19 @@
 
 use super::Approximation;
 use crate::bound::Objective;
-use crate::diagnostics::{LogMean, Mean, effective_sample_size, log_mean_exp, mean, psis, r_squared, zero_weights};
+use crate::diagnostics::{
+    LogMean, Mean, Weights, effective_sample_size, log_mean_exp, mean, psis, r_squared, zero_weights,
+};
 use crate::error::Result;
 use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::{Choices, write};
+use crate::seed::derive_seed;
 use crate::transition::Diagnostic;
 use mcvi_expr::{Program, Run};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 /// Rows per evaluation.
 const ROWS: usize = 1000;
@@ -124,6 +130,29 @@ impl Draws {
             steps: vec![vec![]; diagnostics.len()],
             diagnostics,
         }
+    }
+
+    /// These rows of them.
+    pub fn pick(&self, rows: &[usize]) -> Self {
+        let column = |from: &Vec<f64>| -> Vec<f64> { rows.iter().map(|&i| from[i]).collect() };
+        let diagnostics =
+            |step: &Vec<(Diagnostic, Vec<f64>)>| step.iter().map(|(k, from)| (*k, column(from))).collect();
+        Draws {
+            z: rows.iter().map(|&i| self.z[i].clone()).collect(),
+            log_weights: column(&self.log_weights),
+            log_p: column(&self.log_p),
+            first: column(&self.first),
+            steps: self.steps.iter().map(column).collect(),
+            diagnostics: self.diagnostics.iter().map(diagnostics).collect(),
+        }
+    }
+
+    /// So many draws of equal weight, by Pareto-smoothed weights, in no particular order. With fewer than there are effective draws
+    /// few appear twice.
+    pub fn resampled(&self, count: usize, seed: u64) -> Self {
+        let mut rows = Weights::smoothed(&self.log_weights).resample(count, seed);
+        rows.shuffle(&mut StdRng::seed_from_u64(derive_seed(seed, "resampled")));
+        self.pick(&rows)
     }
 
     /// Draws of several approximations by the same chain, in the order in which their parts are named. None for a part that

@@ -20,14 +20,14 @@ impl Weights {
 }
 
 impl Weights {
-    /// Draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
-    pub fn resample(&self, seed: u64) -> Vec<usize> {
+    /// So many draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
+    pub fn resample(&self, count: usize, seed: u64) -> Vec<usize> {
         let Weights(weights) = self;
         let (n, total) = (weights.len(), weights.iter().sum::<f64>());
         let offset = (seed as f64 * 0.618_033_988_749_895).fract();
-        let (mut picked, mut reached, mut i) = (Vec::with_capacity(n), weights.first().copied().unwrap_or(0.0), 0);
-        for k in 0..n {
-            let at = (k as f64 + offset) / n as f64 * total;
+        let (mut picked, mut reached, mut i) = (Vec::with_capacity(count), weights.first().copied().unwrap_or(0.0), 0);
+        for k in 0..count {
+            let at = (k as f64 + offset) / count as f64 * total;
             while reached < at && i + 1 < n {
                 i += 1;
                 reached += weights[i];

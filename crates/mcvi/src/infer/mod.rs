@@ -15,6 +15,7 @@ mod ladder;
 mod modes;
 mod outside;
 mod posterior;
+mod predictive;
 mod verdict;
 
 pub use budget::Budget;
@@ -23,6 +24,7 @@ pub use climb::infer_from;
 pub use ladder::hamiltonian as hamiltonian_chain;
 pub use modes::Mode;
 pub use posterior::{Attempt, Fitted, Posterior};
+pub use predictive::{PredictiveCheck, Statistic};
 pub use verdict::{Advice, Verdict, VerdictKind};
 
 use crate::bayesian_model::BayesianModel;

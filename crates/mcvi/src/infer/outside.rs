@@ -67,8 +67,7 @@ impl Outside {
     /// The heaviest particles that are further from all draws of a fit than these are from each other, in standard
     /// deviations of its coordinates. None if they are few.
     pub fn elsewhere(&self, draws: &Draws, log_evidence: f64) -> Option<Elsewhere> {
-        let picked = Weights::smoothed(&draws.log_weights).resample(1);
-        let mut picked: Vec<usize> = (0..COMPARED).map(|i| picked[i * picked.len() / COMPARED]).collect();
+        let mut picked = Weights::smoothed(&draws.log_weights).resample(COMPARED, 1);
         picked.dedup();
         let reference: Vec<&Vec<f64>> = picked.iter().map(|&i| &draws.z[i]).collect();
         let scale = scales(&reference);

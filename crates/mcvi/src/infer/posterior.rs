@@ -99,21 +99,18 @@ impl Posterior {
         self.model.quantities(&self.draws.z[..count], Some(seed), self.approximation.hardware())
     }
 
-    /// For each of the first `count` draws, the index of the draw to use in its place so that all have equal weight;
-    /// none if they cannot be reweighted.
-    pub fn resampled(&self, count: usize, seed: u64) -> Option<Vec<usize>> {
-        self.is_reweightable().then(|| Weights::smoothed(&self.draws.log_weights[..count]).resample(seed))
+    /// So many draws of equal weight, resampled from all of them in no particular order; none if they cannot be reweighted.
+    pub fn resampled(&self, count: usize, seed: u64) -> Option<Draws> {
+        self.is_reweightable().then(|| self.draws.resampled(count, seed))
     }
 
-    /// An *estimate* of the upper bound on log p(x): the mean of U from the first `count` draws, resampled by their weights, in
+    /// An *estimate* of the upper bound on log p(x): the mean of U from `count` draws, resampled by their weights, in
     /// place of draws from the posterior. None if they cannot be reweighted.
     ///
     /// It is no bound: mass that the draws have missed is missing here too. The standard error is that of independent
     /// draws, which resampled ones are only nearly.
     pub fn upper_estimate(&self, count: usize, seed: u64) -> Result<Option<Mean>> {
-        let count = count.min(self.draws.z.len());
-        let Some(chosen) = self.resampled(count, seed) else { return Ok(None) };
-        let z: Vec<Vec<f64>> = chosen.into_iter().map(|i| self.draws.z[i].clone()).collect();
-        self.approximation.upper_bounds(&z, seed).map(|upper| Some(mean(&upper)))
+        let Some(draws) = self.resampled(count, seed) else { return Ok(None) };
+        self.approximation.upper_bounds(&draws.z, seed).map(|upper| Some(mean(&upper)))
     }
 }

@@ -163,7 +163,7 @@ impl Evidence<'_> {
             self.outside(&mut verdict, draws, diagnostics);
         }
         if verdict.kind == VerdictKind::Good {
-            verdict.reasons.insert(0, self.praise(diagnostics));
+            verdict.reasons.splice(0..0, self.praise(diagnostics));
         }
         Ok(verdict)
     }
@@ -177,7 +177,7 @@ impl Evidence<'_> {
         let missed: f64 = self.modes.iter().skip(fitted).map(|mode| mode.share).sum();
         if found > fitted {
             let reason = format!(
-                "{found} separate modes were found and only the {fitted} largest were fitted; the others hold about {:.0} % of the mass",
+                "{found} separate modes were found and only the {fitted} largest fitted; the others hold about {:.0} % of the mass",
                 100.0 * missed
             );
             verdict.find(VerdictKind::DoNotTrust, reason, Advice::SeparateModes);
@@ -193,12 +193,8 @@ impl Evidence<'_> {
             verdict.reasons.push(format!("and {} smaller modes", found - NAMED));
         }
         if let Some((a, b)) = permuted(self.modes) {
-            verdict.reasons.push(format!(
-                "modes {} and {} are the same but for the order of their coordinates: labels are switched, and averages over \
-                 both mean little",
-                a + 1,
-                b + 1
-            ));
+            let pair = format!("modes {} and {}", a + 1, b + 1);
+            verdict.reasons.push(format!("{pair} differ only in the order of their coordinates: labels are switched"));
         }
     }
 
@@ -260,14 +256,14 @@ impl Evidence<'_> {
         let elsewhere = outside.elsewhere(draws, ours.value);
         if more > MISSED.max(SURE * theirs.se.hypot(ours.se)) {
             let reason = format!(
-                "annealing from wide starts finds more mass than the fit holds: log p(x) ≈ {:.2} ± {:.2}, the fit's is {:.2}",
+                "annealing finds more mass than the fit holds: log p(x) ≈ {:.2} ± {:.2}, the fit's is {:.2}",
                 theirs.value, theirs.se, ours.value
             );
             verdict.find(VerdictKind::DoNotTrust, reason.replace('-', "−"), Advice::SeparateModes);
         }
         if let Some(Elsewhere { share, place }) = elsewhere.filter(|e| e.share > ELSEWHERE) {
             let reason = format!(
-                "annealing from wide starts finds {:.0} % of the mass where the fit has no draws, such as at {}",
+                "annealing finds {:.0} % of the mass where the fit has no draws, such as at {}",
                 100.0 * share.min(1.0),
                 place_of(&place)
             );
@@ -276,23 +272,20 @@ impl Evidence<'_> {
     }
 
     /// What was looked at.
-    fn praise(&self, diagnostics: &Diagnostics) -> String {
+    fn praise(&self, diagnostics: &Diagnostics) -> [String; 2] {
         let near =
             if diagnostics.pareto_k > NEAR_K { format!(" (near its limit of {RELIABLE_K})") } else { String::new() };
+        let (k, share) = (diagnostics.pareto_k, 100.0 * diagnostics.effective_share());
         let modes = if self.modes.len() == 1 { "one mode".to_owned() } else { format!("{} modes", self.modes.len()) };
-        let outside = self.outside.map_or_else(
-            || "; annealing from wide starts was not possible".to_owned(),
-            |o| {
-                let about = format!("log p(x) ≈ {:.2} ± {:.2}", o.log_evidence.value, o.log_evidence.se);
-                format!(", and annealing from wide starts ({}) no mass elsewhere", about.replace('-', "−"))
-            },
-        );
-        format!(
-            "Pareto k̂ = {:.2}{near}, effective {:.0} % of the draws; {} starting points found {modes}{outside}",
-            diagnostics.pareto_k,
-            100.0 * diagnostics.effective_share(),
-            self.starts
-        )
+        let outside = self.outside.map(|o| {
+            let about = format!("log p(x) ≈ {:.2} ± {:.2}", o.log_evidence.value, o.log_evidence.se);
+            format!("annealing from wide starts adds none: {}", about.replace('-', "−"))
+        });
+        let outside = outside.unwrap_or_else(|| "annealing from wide starts was not possible".to_owned());
+        [
+            format!("Pareto k̂ = {k:.2}{near}, effective {share:.0} % of the draws"),
+            format!("{modes} from {} starting points; {outside}", self.starts),
+        ]
     }
 }
 
