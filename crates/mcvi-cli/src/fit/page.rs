@@ -59,8 +59,9 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
         .iter()
         .map(|(name, s)| ParameterRow {
             name: name.clone(),
-            mean: s.mean,
-            sd: s.sd,
+            // What the tails do not allow to be estimated is not there.
+            mean: if s.has_mean { s.mean } else { f64::NAN },
+            sd: if s.has_sd { s.sd } else { f64::NAN },
             q05: s.q05,
             q50: s.q50,
             q95: s.q95,
@@ -113,11 +114,13 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             }
         }
     }
-    sections.push(section(
-        "What each step adds",
-        "The bound before the first step, and E log α of each step on top of it.",
-        report::figures::contributions(pair(&mcvi::diagnostics::mean(&p.draws.first)), &steps),
-    ));
+    if !steps.is_empty() {
+        sections.push(section(
+            "What each step adds",
+            "The bound before the first step, and E log α of each step on top of it.",
+            report::figures::contributions(pair(&mcvi::diagnostics::mean(&p.draws.first)), &steps),
+        ));
+    }
     sections.push(section(
         "Weights",
         &format!(

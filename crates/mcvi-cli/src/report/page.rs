@@ -219,8 +219,11 @@ fn attribute<'a>(svg: &'a str, name: &str) -> Option<&'a str> {
     value.split('"').next()
 }
 
-/// A number with three digits of its spread, and a true minus sign.
+/// A number with three digits of its spread, and a true minus sign; a dash if there is none.
 fn number(x: f64, spread: f64) -> String {
+    if x.is_nan() {
+        return "–".to_owned();
+    }
     if !x.is_finite() {
         return x.to_string().replace('-', "−");
     }

@@ -93,7 +93,7 @@ fn numbers_have_the_digits_that_their_spread_supports() {
     assert_eq!(number(-0.0001, 0.5), "0.000");
     assert_eq!(number(5.0, 0.0), "5.00");
     assert_eq!(number(0.0, 0.0), "0");
-    assert_eq!(number(f64::NAN, 1.0), "NaN");
+    assert_eq!(number(f64::NAN, 1.0), "–");
     assert_eq!(number(f64::NEG_INFINITY, 1.0), "−inf");
     assert_eq!(number(3.0, f64::NAN), "3.00");
 }
