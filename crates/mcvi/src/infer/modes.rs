@@ -22,7 +22,7 @@ use crate::target::Target;
 use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Modes are distinct if they are further apart than this, in standard deviations of either.
 const APART: f64 = 4.0;
@@ -42,8 +42,9 @@ const ITERATIONS: usize = 500;
 const DRAWS: usize = 4000;
 /// Draws with which initialisations are compared.
 const COMPARED: usize = 2000;
-/// Antithetic pairs of draws over which the curvature at the mode is refined.
+/// Antithetic pairs of draws over which the curvature at the mode is refined, at most and times the dimension.
 const PAIRS: usize = 32;
+const PAIRS_BY_DIMENSION: usize = 1600;
 
 /// A local maximum of the log density.
 #[derive(Clone, Debug)]
@@ -61,12 +62,23 @@ pub struct Mode {
     pub diagnostics: Option<Diagnostics>,
     /// Its share of the evidence of all modes found.
     pub share: f64,
+    refined: OnceLock<Initialisation>,
 }
 
 impl Mode {
     /// The evidence it holds. The importance-weighted estimate is also a bound in expectation, and the tighter one.
     fn evidence(&self) -> f64 {
         self.diagnostics.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
+    }
+
+    /// The Laplace approximation refined, which is done once: every iteration takes a Hessian for each draw.
+    fn refined(&self, target: &dyn Target, seed: u64) -> Result<Initialisation> {
+        if let Some(known) = self.refined.get() {
+            return Ok(known.clone());
+        }
+        let pairs = (PAIRS_BY_DIMENSION / target.dim()).clamp(4, PAIRS);
+        let refined = self.initialisation.refined(target, &Params::default(), pairs, seed)?;
+        Ok(self.refined.get_or_init(|| refined).clone())
     }
 
     /// The best of the Laplace approximation, the same refined and, if it is the only mode, the standard normal: a mode may
@@ -78,7 +90,7 @@ impl Mode {
         request: &Request,
     ) -> Result<Initialisation> {
         let (laplace, seed) = (&self.initialisation, request.settings.seed);
-        let refined = laplace.refined(target.as_ref(), &Params::default(), PAIRS, seed)?;
+        let refined = self.refined(target.as_ref(), seed)?;
         let standard = only.then(|| Initialisation::standard(target.dim()));
         let mut best = (f64::NEG_INFINITY, laplace.clone());
         for candidate in [laplace.clone(), refined].into_iter().chain(standard) {
@@ -234,7 +246,15 @@ pub(super) fn add(
         .find(|m| close(&m.initialisation, &initialisation) || close(&initialisation, &m.initialisation))
     {
         Some(known) => known.starts += starts,
-        None => modes.push(Mode { initialisation, log_density, laplace, starts, diagnostics: None, share: 1.0 }),
+        None => modes.push(Mode {
+            initialisation,
+            log_density,
+            laplace,
+            starts,
+            diagnostics: None,
+            share: 1.0,
+            refined: OnceLock::new(),
+        }),
     }
     Ok(())
 }
