@@ -279,7 +279,7 @@ pub struct DrawOptions {
     hardware: HardwareOptions,
 }
 
-/// Draws that resampled ones are chosen from: as many times as many, and at least so many, so that weights can be judged.
+/// How many draws to resample from: this multiple of the number asked for, and at least enough to judge the weights.
 const RESAMPLED: usize = 4;
 const FEWEST: usize = 10_000;
 

@@ -35,7 +35,7 @@ pub struct Outcome {
 const UPPER: usize = 2000;
 
 impl Outcome {
-    /// So many draws are written: of equal weight where they can be reweighted, unless raw ones are asked for.
+    /// `count` draws are written: of equal weight where they can be reweighted, unless raw ones are asked for.
     pub fn new(posterior: Posterior, (count, raw): (usize, bool), seconds: f64) -> Result<Self> {
         let summaries = posterior.summaries()?;
         let upper = posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite());

@@ -74,7 +74,7 @@ pub fn fail<T>(span: Span, message: impl Into<String>) -> Run<T> {
 }
 
 impl<'p> Machine<'p> {
-    /// A run with so many unconstrained parameters.
+    /// A run with this number of unconstrained parameters.
     pub fn new(tree: &'p Tree, parameters: usize) -> Self {
         let mut functions: HashMap<Arc<str>, Vec<&'p Function>> = HashMap::new();
         for function in &tree.functions {

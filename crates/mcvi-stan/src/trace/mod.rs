@@ -200,7 +200,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace of so many unconstrained parameters.
+    /// A trace whose input is this number of unconstrained parameters.
     pub fn new(parameters: usize) -> Self {
         let mut trace = Trace::default();
         trace.push(Op::Input, &[], parameters);

@@ -26,7 +26,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// About so many steps of equal size from t0 through increasing times, at least one to each.
+    /// About `number` steps of equal size from t0 through increasing times, at least one up to each of them.
     pub fn new(t0: f64, times: &[f64], number: usize) -> Steps {
         let whole = times.last().map_or(0.0, |t| t - t0);
         let mut steps = Steps { starts: vec![], sizes: vec![], ends: vec![] };

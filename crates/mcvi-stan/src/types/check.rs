@@ -160,7 +160,7 @@ pub fn mismatch(span: Span, what: &str, expected: &str, found: &Type) -> Diagnos
     Diagnostic::new(span, format!("{what} must be {expected}, not {found}")).label(format!("this is {found}"))
 }
 
-/// The type of an element that an index with so many single numbers gives, or none if there are too many.
+/// The type that indexing gives, where each index is a single number or not; none if there are too many indices.
 pub fn indexed(ty: &Type, singles: &[bool]) -> Option<Type> {
     use crate::syntax::ast::Base::*;
     let mut kept = 0;

@@ -147,8 +147,8 @@ impl Draws {
         }
     }
 
-    /// So many draws of equal weight, by Pareto-smoothed weights, in no particular order. With fewer than there are effective draws
-    /// few appear twice.
+    /// `count` draws of equal weight, resampled by Pareto-smoothed weights, in random order. Few appear twice if `count` is below
+    /// the effective number of draws.
     pub fn resampled(&self, count: usize, seed: u64) -> Self {
         let mut rows = Weights::smoothed(&self.log_weights).resample(count, seed);
         rows.shuffle(&mut StdRng::seed_from_u64(derive_seed(seed, "resampled")));

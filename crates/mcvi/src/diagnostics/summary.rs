@@ -20,7 +20,7 @@ impl Weights {
 }
 
 impl Weights {
-    /// So many draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
+    /// `count` draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
     pub fn resample(&self, count: usize, seed: u64) -> Vec<usize> {
         let Weights(weights) = self;
         let (n, total) = (weights.len(), weights.iter().sum::<f64>());
@@ -67,7 +67,7 @@ const NO_QUESTION: f64 = 0.01;
 /// Draws from which tails can be judged.
 const ENOUGH: usize = 1000;
 
-/// Whether a sum of so many terms, all of one sign, says something of the terms that were not drawn: the shape of their tail is at most 0.7.
+/// Whether a sum of terms of one sign can be relied on: no term dominates it, or the tail of the terms has a shape of at most 0.7.
 fn is_reliable(terms: &[f64]) -> bool {
     let (total, largest) = terms.iter().fold((0.0, 0.0f64), |(total, largest), x| (total + x, largest.max(*x)));
     if largest <= NO_QUESTION * total || terms.len() < ENOUGH {

@@ -226,7 +226,7 @@ fn prior(model: &dyn BayesianModel, count: usize, seed: u64) -> Vec<Vec<f64>> {
     drawn.and_then(|drawn| model.unconstrained(&drawn.parameters)).unwrap_or_default()
 }
 
-/// Add a place that so many starting points led to, or count them if it is known.
+/// Add a place that `starts` starting points led to, or count them if it is known.
 pub(super) fn add(
     target: &dyn Target,
     modes: &mut Vec<Mode>,

@@ -99,7 +99,7 @@ impl Posterior {
         self.model.quantities(&self.draws.z[..count], Some(seed), self.approximation.hardware())
     }
 
-    /// So many draws of equal weight, resampled from all of them in no particular order; none if they cannot be reweighted.
+    /// `count` draws of equal weight, resampled from all of them in random order; none if they cannot be reweighted.
     pub fn resampled(&self, count: usize, seed: u64) -> Option<Draws> {
         self.is_reweightable().then(|| self.draws.resampled(count, seed))
     }
