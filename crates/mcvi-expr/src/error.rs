@@ -148,6 +148,12 @@ pub enum Error {
         /// Its message.
         message: String,
     },
+    /// Ranks cannot be summed over.
+    #[error("the sum over ranks failed: {message}")]
+    Ranks {
+        /// Why.
+        message: String,
+    },
     /// More memory than the system grants.
     #[error("{bytes} bytes of memory are needed and were not granted; use smaller arrays or batches")]
     Memory {

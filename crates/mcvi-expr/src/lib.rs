@@ -85,6 +85,8 @@
 //!
 //! # Black boxes
 //!
+//! [`Parts`] share a program among processes: [`Expr::sum_over_parts`] is a sum over all of them.
+//!
 //! [`External`] brings in a function computed elsewhere, with its gradient and Hessian-vector product.
 
 mod array;
@@ -102,6 +104,7 @@ mod graph;
 mod ops;
 mod plan;
 mod program;
+mod ranks;
 mod shape;
 mod table;
 
@@ -112,4 +115,5 @@ pub use error::{At, Error, Result};
 pub use graph::{Expr, External, Graph};
 pub use ops::Operand;
 pub use program::{Program, ProgramBuilder, Run};
+pub use ranks::{Communicator, Parts, ThreadRank};
 pub use shape::{DType, Shape};

@@ -5,7 +5,7 @@ use crate::device::{Device, GpuOptions};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::graph::{Expr, Graph, NodeId, Op};
-use crate::plan::{Plan, Slot, plan};
+use crate::plan::{Kernel, Plan, Slot, plan};
 use crate::shape::{DType, Shape};
 
 /// What a program computes, collected before it is compiled. Made by [`Graph::program`].
@@ -135,6 +135,10 @@ impl<'g> ProgramBuilder<'g> {
         let outputs: Vec<(String, NodeId)> = self.outputs.iter().map(|(n, e)| (n.clone(), e.id())).collect();
         let updates: Vec<(NodeId, NodeId)> = self.updates.iter().map(|(s, v)| (s.id(), v.id())).collect();
         let plan = plan(graph, &outputs, &updates);
+        if self.device != Device::Cpu && plan.kernels.iter().any(Kernel::sums_parts) {
+            let why = "sums over ranks are computed on the CPU only, so far".to_owned();
+            return Err(Error::Device { device: self.device.to_string(), why });
+        }
         let mut executor = Executor::new(&plan, self.device, threads, self.options)?;
         for slot in &plan.slots {
             if let Some(initial) = &slot.initial {

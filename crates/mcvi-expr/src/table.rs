@@ -148,6 +148,14 @@ macro_rules! elementwise {
                     cpu(heavy Cos)
                     cuda("return cosf(x);", "return cos(x);")
                 }
+                /// The angle whose tangent this is, between −π/2 and π/2.
+                pub fn atan = Atan "atan" {
+                    fold(|x| x.atan())
+                    vjp(|x, y, ct| ct / (x.square() + 1.0))
+                    cost(1.5)
+                    cpu(heavy |a| e::atan::<T, F>(a))
+                    cuda("return atanf(x);", "return atan(x);")
+                }
                 /// The error function.
                 pub fn erf = Erf "erf" {
                     vjp(|x, y, ct| ct * ((-x.square()).exp() * std::f64::consts::FRAC_2_SQRT_PI))

@@ -109,7 +109,7 @@ fn elementwise_functions_agree() {
         let p = g.literal(array(400, wide.iter().map(|x| x.abs() + 0.01).collect::<Vec<_>>()).cast(t));
         let n = g.literal(array(400, (0..400).map(|i| f64::from(i % 7) * 0.5).collect::<Vec<_>>()).cast(t));
         let y = x.cos();
-        let named: [(&str, Expr<'_>); 29] = [
+        let named: [(&str, Expr<'_>); 30] = [
             ("neg", -x),
             ("recip", 1.0 / x),
             ("square", x.square()),
@@ -125,6 +125,7 @@ fn elementwise_functions_agree() {
             ("sigmoid", x.sigmoid()),
             ("tanh", x.tanh()),
             ("sin", x.sin()),
+            ("atan", x.atan()),
             ("erf", x.erf()),
             ("erfc", x.erfc()),
             ("erfcx", x.erfcx()),

@@ -8,8 +8,10 @@ use crate::plan::Kernel;
 
 /// Elements of the inner extent a tile handles.
 const INNER: usize = 4096;
-/// Elements taken by one tile.
+/// Elements taken by one tile, if each is long; more if they are short.
 const PICKS: usize = 16;
+/// Numbers that one tile takes at least.
+const NUMBERS: usize = 4096;
 
 pub(super) fn job<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
     let &Kernel::Index { take, outer, len, picks, inner, from, index, to, .. } = kernel else {
@@ -31,9 +33,14 @@ struct Indexing<T> {
 }
 
 impl<T> Indexing<T> {
+    /// Picks of a tile.
+    fn each(&self) -> usize {
+        PICKS.max(NUMBERS / self.inner.max(1))
+    }
+
     /// Blocks of picks. Values may be added to the same place twice, so that one tile adds all of them.
     fn blocks(&self) -> usize {
-        if self.take { self.picks.div_ceil(PICKS) } else { 1 }
+        if self.take { self.picks.div_ceil(self.each()) } else { 1 }
     }
 }
 
@@ -60,7 +67,7 @@ impl<T: Float> Job for Indexing<T> {
                     std::slice::from_raw_parts_mut(to.add(row * self.inner), n).fill(T::of(0.0));
                 }
             }
-            let (skip, most) = if blocks == 1 { (0, self.picks) } else { (block * PICKS, PICKS) };
+            let (skip, most) = if blocks == 1 { (0, self.picks) } else { (block * self.each(), self.each()) };
             for (pick, &i) in index.iter().enumerate().skip(skip).take(most) {
                 let Some(place) = usize::try_from(i).ok().filter(|i| *i < self.len) else {
                     let op = if self.take { "take" } else { "scatter_add" };
@@ -69,7 +76,10 @@ impl<T: Float> Job for Indexing<T> {
                 };
                 let (source, target) = if self.take { (place, pick) } else { (pick, place) };
                 let (from, to) = (from.add(source * self.inner), to.add(target * self.inner));
-                if self.take {
+                // Single numbers, as of an axis that is the last one, need no loop.
+                if n == 1 {
+                    *to = if self.take { *from } else { (*to).plus(*from) };
+                } else if self.take {
                     std::ptr::copy_nonoverlapping(from, to, n);
                 } else {
                     (0..n).for_each(|j| *to.add(j) = (*to.add(j)).plus(*from.add(j)));

@@ -5,14 +5,14 @@ mod write;
 
 use super::arena::Arena;
 use super::micro::{Lists, Micro, Term, as_muladd, lists, micro};
-use super::reduce::{fold, reduce_run};
+use super::reduce::{Columns, Run, fold, reducers};
 use super::sources::Float;
 use super::strided::{fill, gather};
 use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
 use crate::graph::Reduction;
 use crate::plan::{Map, Over, Strided, Value};
-use crate::table::{Binary, Function};
+use crate::table::Function;
 
 /// Registers of one kernel should stay in the first-level cache.
 const REGISTER_BYTES: usize = 24 * 1024;
@@ -27,6 +27,15 @@ struct Load<T> {
     strides: Vec<isize>,
     /// Copied to a register even where memory could stand in for one.
     copied: bool,
+    /// If it is a row, repeated: one long enough for a chunk that begins anywhere in it is made for a tile.
+    repeated: Option<Repeated>,
+}
+
+/// A row that is repeated.
+struct Repeated {
+    row: usize,
+    /// Where it is made, in elements after the registers.
+    at: usize,
 }
 
 struct Instruction<T> {
@@ -55,6 +64,8 @@ struct Reduce<T> {
     how: Reduction,
     over: Over,
     to: At<T>,
+    run: Run<T>,
+    columns: Columns<T>,
 }
 
 /// A fused kernel.
@@ -64,14 +75,14 @@ pub(super) struct MapJob<T> {
     tile: usize,
     chunk: usize,
     slots: usize,
+    /// Elements of repeated rows.
+    repeated: usize,
     constants: Vec<(Slot, T)>,
     scalars: Vec<(Slot, At<T>)>,
     loads: Vec<Load<T>>,
     code: Vec<Instruction<T>>,
     stores: Vec<Store<T>>,
     reduces: Vec<Reduce<T>>,
-    add: Micro<T>,
-    max: Micro<T>,
     lists: Lists,
     cost: f64,
 }
@@ -106,10 +117,10 @@ impl<T: Float> MapJob<T> {
                 let late = map.stores.iter().map(|s| s.value).chain(map.reduces.iter().map(|r| r.value));
                 let copied =
                     late.into_iter().any(|v| v == read) && map.stores.iter().any(|s| s.to.buf == load.place.buf);
-                loads.push(Load { slot, from, dims: vec![], strides: vec![], copied });
+                loads.push(Load { slot, from, dims: vec![], strides: vec![], copied, repeated: None });
             } else {
                 let Strided { dims, strides, .. } = load.clone();
-                loads.push(Load { slot, from, dims, strides, copied: true });
+                loads.push(Load { slot, from, dims, strides, copied: true, repeated: None });
             }
         }
         // Ops whose value is stored, and where: such a value is computed in place if the memory is not read here.
@@ -204,28 +215,39 @@ impl<T: Float> MapJob<T> {
             let roomy = store.to.first == 0 && layout.is_roomy(store.to.buf, map.total);
             stores.push(Store { slot, to: layout.at(store.to), direct, roomy });
         }
-        let reduces = map
-            .reduces
-            .iter()
-            .map(|r| Reduce { slot: slot_of(r.value), how: r.how, over: r.over, to: layout.at(r.to) })
-            .collect();
+        let reduces = map.reduces.iter().map(|r| {
+            let (run, columns) = reducers(layout.level, r.how);
+            Reduce { slot: slot_of(r.value), how: r.how, over: r.over, to: layout.at(r.to), run, columns }
+        });
+        let reduces = reduces.collect();
         let slots = registers.count;
+        // Where memory stands in for a register, none is used.
+        let stand_ins = loads.iter().filter(|l| !l.copied).count() + stores.iter().filter(|s| s.direct).count();
         let lanes = T::LANES * 2;
-        let chunk = (REGISTER_BYTES / (slots.max(1) * size_of::<T>()) / lanes * lanes).clamp(2 * lanes, 32 * T::LANES);
+        let chunk = REGISTER_BYTES / ((slots - stand_ins).max(1) * size_of::<T>()) / lanes * lanes;
+        let chunk = chunk.clamp(2 * lanes, 32 * T::LANES).min(map.tile.next_multiple_of(T::LANES));
+        let mut repeated = 0;
+        for load in &mut loads {
+            if let (&[_, row], &[0, 1]) = (&load.dims[..], &load.strides[..])
+                && chunk + row <= map.tile
+            {
+                load.repeated = Some(Repeated { row, at: repeated });
+                repeated += (chunk + row).next_multiple_of(T::LANES);
+            }
+        }
         MapJob {
             total: map.total,
             row: map.row,
             tile: map.tile,
-            chunk: chunk.min(map.tile.next_multiple_of(T::LANES)),
+            chunk,
             slots,
+            repeated,
             constants,
             scalars,
             loads,
             code,
             stores,
             reduces,
-            add: micro(layout.level, Function::Binary(Binary::Add)),
-            max: micro(layout.level, Function::Binary(Binary::Max)),
             lists: lists::<T>(layout.level),
             cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }
@@ -242,30 +264,20 @@ impl<T: Float> MapJob<T> {
                 Over::All => {
                     let to = ctx.ptr(r.to).wrapping_add(tile);
                     // SAFETY: the tile owns this element of the result, and `values` holds n elements.
-                    unsafe { *to = fold(r.how, *to, reduce_run(r.how, values, n)) };
+                    unsafe { *to = fold(r.how, *to, (r.run)(values, n)) };
                 }
                 Over::Rows => segments(first, n, self.row, |row, column, offset, len| {
                     let to = ctx.ptr(r.to).wrapping_add(row);
                     // SAFETY: tiles are whole rows, so this one owns the row's result.
                     unsafe {
-                        let part = reduce_run(r.how, values.add(offset), len);
+                        let part = (r.run)(values.add(offset), len);
                         *to = if column == 0 { part } else { fold(r.how, *to, part) };
                     }
                 }),
                 Over::Columns => {
-                    let sums = ctx.ptr(r.to).wrapping_add(tile * self.row);
-                    let step = if r.how == Reduction::Sum { self.add } else { self.max };
-                    segments(first, n, self.row, |_, column, offset, len| {
-                        let whole = len - len % T::LANES;
-                        // SAFETY: the tile owns a row of partial results; the segment lies within the chunk.
-                        unsafe {
-                            let (to, from) = (sums.add(column), values.add(offset));
-                            step(to, to, from, from, whole);
-                            for i in whole..len {
-                                *to.add(i) = fold(r.how, *to.add(i), *from.add(i));
-                            }
-                        }
-                    });
+                    let to = ctx.ptr(r.to).wrapping_add(tile * self.row);
+                    // SAFETY: the tile owns a row of partial results, and `values` holds n elements.
+                    unsafe { (r.columns)(to, values, n, first % self.row, self.row) };
                 }
             }
         }
@@ -286,16 +298,17 @@ impl<T: Float> Job for MapJob<T> {
     }
 
     fn scratch(&self) -> usize {
-        self.slots * (self.chunk * size_of::<T>() + size_of::<usize>()) + 64
+        (self.slots * self.chunk + self.repeated) * size_of::<T>() + self.slots * size_of::<usize>() + 64
     }
 
     unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, scratch: &mut Arena) {
         let (start, end) = (tile * self.tile, ((tile + 1) * self.tile).min(self.total));
         let memory = scratch.bytes().as_mut_ptr();
         let registers: *mut T = memory.cast();
-        let table = memory.wrapping_add(self.slots * self.chunk * size_of::<T>()).cast::<*mut T>();
-        // SAFETY: `scratch()` asked for this much: the registers, then a table of pointers. Both are aligned, since
-        // chunks are whole vectors.
+        let rows = registers.wrapping_add(self.slots * self.chunk);
+        let table = rows.wrapping_add(self.repeated).cast::<*mut T>();
+        // SAFETY: `scratch()` asked for this much: the registers, repeated rows, then a table of pointers, all of them aligned,
+        // since they are whole vectors.
         let slots = unsafe {
             for i in 0..self.slots {
                 table.add(i).write(registers.add(i * self.chunk));
@@ -310,6 +323,12 @@ impl<T: Float> Job for MapJob<T> {
         for &(slot, from) in &self.scalars {
             // SAFETY: as above; the scalar's buffer is complete.
             unsafe { fill(slots[slot], *ctx.ptr(from), padded) };
+        }
+        for load in &self.loads {
+            if let Some(r) = &load.repeated {
+                // SAFETY: there is room for this much, and a tile has at least as many elements.
+                unsafe { gather(rows.add(r.at), ctx.ptr(load.from), &load.dims, &load.strides, 0, self.chunk + r.row) };
+            }
         }
         for r in &self.reduces {
             let identity = if r.how == Reduction::Sum { T::of(0.0) } else { T::of(f64::NEG_INFINITY) };
@@ -332,7 +351,9 @@ impl<T: Float> Job for MapJob<T> {
                 let from = ctx.ptr(load.from);
                 // SAFETY: registers hold `chunk` elements; the load covers `total` elements of a complete buffer.
                 unsafe {
-                    if !load.dims.is_empty() {
+                    if let Some(r) = &load.repeated {
+                        slots[load.slot] = rows.add(r.at + first % r.row);
+                    } else if !load.dims.is_empty() {
                         gather(register, from, &load.dims, &load.strides, first, n);
                     } else if !load.copied && (whole || ctx.alone) {
                         // Reading up to a vector too far stays within the arena, and nothing writes there now.

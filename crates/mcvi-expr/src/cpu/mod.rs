@@ -177,6 +177,7 @@ fn job(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
             Kernel::Index { .. } => indexing::job::<T>(kernel, layout),
             Kernel::Noise { .. } => sources::noise::<T>(kernel, layout),
             Kernel::External { .. } => sources::external(kernel, layout),
+            Kernel::SumParts { .. } => sources::sum_parts::<T>(kernel, layout),
             Kernel::Loop(_) => unreachable!("the executor walks through its kernels"),
         }
     }
@@ -205,6 +206,7 @@ impl Kernel {
             | Kernel::TriSolve { dtype, .. }
             | Kernel::Resize { dtype, .. }
             | Kernel::Index { dtype, .. }
+            | Kernel::SumParts { dtype, .. }
             | Kernel::Noise { dtype, .. } => *dtype,
             Kernel::External { .. } | Kernel::Loop(_) => DType::F64,
         }

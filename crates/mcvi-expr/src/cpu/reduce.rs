@@ -7,6 +7,7 @@ use super::{At, Ctx, Job};
 use crate::graph::Reduction;
 use crate::table::{Binary, Function};
 
+#[inline(always)]
 pub(super) fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
     match how {
         Reduction::Sum => a.plus(b),
@@ -15,38 +16,129 @@ pub(super) fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
 }
 
 /// Reduce n ≥ 1 elements, in an order that depends on n alone.
-///
+pub(super) type Run<T> = unsafe fn(from: *const T, n: usize) -> T;
+
+/// Take n elements, which begin in this column of rows of this length, into what their columns have been reduced to.
+pub(super) type Columns<T> = unsafe fn(to: *mut T, from: *const T, n: usize, column: usize, row: usize);
+
 /// # Safety
 /// `from` must be valid for n elements.
-#[inline]
-pub(super) unsafe fn reduce_run<T: Float>(how: Reduction, from: *const T, n: usize) -> T {
+#[inline(always)]
+unsafe fn run<T: Float, const MAX: bool>(from: *const T, n: usize) -> T {
     const WIDTH: usize = 16;
+    let (how, nothing) = if MAX { (Reduction::Max, f64::NEG_INFINITY) } else { (Reduction::Sum, -0.0) };
     // SAFETY: promised by the caller.
-    let values = unsafe { std::slice::from_raw_parts(from, n) };
-    if let [first, rest @ ..] = values
-        && n < WIDTH
-    {
-        return rest.iter().fold(*first, |a, b| fold(how, a, *b));
+    unsafe {
+        if n < WIDTH {
+            let mut value = *from;
+            for i in 1..n {
+                value = fold(how, value, *from.add(i));
+            }
+            return value;
+        }
+        let mut lanes = from.cast::<[T; WIDTH]>().read_unaligned();
+        let mut done = WIDTH;
+        while done < n {
+            // The last elements once more, without those that have been counted.
+            let start = done.min(n - WIDTH);
+            let block = from.add(start).cast::<[T; WIDTH]>().read_unaligned();
+            for i in 0..WIDTH {
+                lanes[i] = fold(how, lanes[i], if start + i < done { T::of(nothing) } else { block[i] });
+            }
+            done = start + WIDTH;
+        }
+        let mut width = WIDTH;
+        while width > 1 {
+            width /= 2;
+            for i in 0..width {
+                lanes[i] = fold(how, lanes[i], lanes[i + width]);
+            }
+        }
+        lanes[0]
     }
-    let (blocks, rest) = values.as_chunks::<WIDTH>();
-    let tail = rest.iter().copied().reduce(|a, b| fold(how, a, b));
-    let Some((head, blocks)) = blocks.split_first() else {
-        return tail.unwrap_or(T::of(0.0));
+}
+
+/// # Safety
+/// `from` must be valid for n elements, `to` for a row.
+#[inline(always)]
+unsafe fn add_columns<T: Float, const MAX: bool>(to: *mut T, from: *const T, n: usize, column: usize, row: usize) {
+    const WIDTH: usize = 8;
+    let how = if MAX { Reduction::Max } else { Reduction::Sum };
+    let (mut column, mut done) = (column, 0);
+    while done < n {
+        let len = (row - column).min(n - done);
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (to, from) = (to.add(column), from.add(done));
+            let mut i = 0;
+            while i + WIDTH <= len {
+                let place = to.add(i).cast::<[T; WIDTH]>();
+                let (mut sums, block) = (place.read_unaligned(), from.add(i).cast::<[T; WIDTH]>().read_unaligned());
+                for j in 0..WIDTH {
+                    sums[j] = fold(how, sums[j], block[j]);
+                }
+                place.write_unaligned(sums);
+                i += WIDTH;
+            }
+            while i < len {
+                *to.add(i) = fold(how, *to.add(i), *from.add(i));
+                i += 1;
+            }
+        }
+        done += len;
+        column = 0;
+    }
+}
+
+/// The functions of a level.
+macro_rules! level {
+    ($name:ident $(, $feature:literal)?) => {
+        mod $name {
+            use super::Float;
+
+            /// # Safety
+            /// As for [`super::run`], on a processor with the level's features.
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn run<T: Float, const MAX: bool>(from: *const T, n: usize) -> T {
+                // SAFETY: the caller's promise.
+                unsafe { super::run::<T, MAX>(from, n) }
+            }
+
+            /// # Safety
+            /// As for [`super::add_columns`], on a processor with the level's features.
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn columns<T: Float, const MAX: bool>(
+                to: *mut T,
+                from: *const T,
+                n: usize,
+                column: usize,
+                row: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::add_columns::<T, MAX>(to, from, n, column, row) }
+            }
+        }
     };
-    let mut lanes = *head;
-    for block in blocks {
-        for (lane, value) in lanes.iter_mut().zip(block) {
-            *lane = fold(how, *lane, *value);
+}
+
+level!(baseline);
+#[cfg(target_arch = "x86_64")]
+level!(avx2, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+level!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+
+/// What reduces at a level, which must not be above [`Level::detect`] when it runs.
+pub(super) fn reducers<T: Float>(level: Level, how: Reduction) -> (Run<T>, Columns<T>) {
+    fn of<T: Float, const MAX: bool>(level: Level) -> (Run<T>, Columns<T>) {
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => (avx512::run::<T, MAX>, avx512::columns::<T, MAX>),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => (avx2::run::<T, MAX>, avx2::columns::<T, MAX>),
+            _ => (baseline::run::<T, MAX>, baseline::columns::<T, MAX>),
         }
     }
-    let mut width = WIDTH;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            lanes[i] = fold(how, lanes[i], lanes[i + width]);
-        }
-    }
-    tail.map_or(lanes[0], |t| fold(how, lanes[0], t))
+    if how == Reduction::Max { of::<T, true>(level) } else { of::<T, false>(level) }
 }
 
 /// Reduce each row; the upper half of `lengths` is the number of elements, the lower that of a row.
@@ -61,10 +153,9 @@ pub(super) unsafe fn rows<T: Float, const MAX: bool>(
     lengths: usize,
 ) {
     let (n, row) = (lengths >> 32, lengths & 0xffff_ffff);
-    let how = if MAX { Reduction::Max } else { Reduction::Sum };
     for i in 0..n / row {
         // SAFETY: promised by the caller.
-        unsafe { *to.add(i) = reduce_run(how, from.add(i * row), row) };
+        unsafe { *to.add(i) = run::<T, MAX>(from.add(i * row), row) };
     }
 }
 

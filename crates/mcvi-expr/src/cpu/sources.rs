@@ -5,9 +5,10 @@ use super::micro::{Level, Real, noise};
 use super::{At, Ctx, Job, Layout};
 use crate::graph::{Blackbox, Draw, ExternalPart};
 use crate::plan::Kernel;
+use crate::ranks::{Number, Parts};
 
 /// The arithmetic that kernels without a vector form need.
-pub(super) trait Float: Real + super::copy::Convert + super::product::Multiply {
+pub(super) trait Float: Real + Number + super::copy::Convert + super::product::Multiply {
     fn of(x: f64) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -24,12 +25,15 @@ pub(super) trait Float: Real + super::copy::Convert + super::product::Multiply {
 macro_rules! float {
     ($($type:ty),*) => {$(
         impl Float for $type {
+            #[inline(always)]
             fn of(x: f64) -> Self { x as $type }
+            #[inline(always)]
             fn plus(self, other: Self) -> Self { self + other }
             fn times(self, other: Self) -> Self { self * other }
             fn minus(self, other: Self) -> Self { self - other }
             fn over(self, other: Self) -> Self { self / other }
             fn root(self) -> Self { self.sqrt() }
+            #[inline(always)]
             fn larger(self, other: Self) -> Self { if self >= other || self.is_nan() { self } else { other } }
             fn bytes(self) -> Vec<u8> { self.to_ne_bytes().to_vec() }
             fn same(self, other: Self) -> bool { self.to_bits() == other.to_bits() }
@@ -87,13 +91,25 @@ pub(super) fn external(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
         unreachable!("called for external functions");
     };
     let (part, function, rows, d) = (*part, function.clone(), *rows, *d);
-    Box::new(ExternalJob { part, function, rows, d, z: layout.at(*z), v: v.map(|v| layout.at(v)), to: layout.at(*to) })
+    let at_once = function.rows_at_once(rows);
+    Box::new(ExternalJob {
+        part,
+        function,
+        rows,
+        at_once,
+        d,
+        z: layout.at(*z),
+        v: v.map(|v| layout.at(v)),
+        to: layout.at(*to),
+    })
 }
 
 struct ExternalJob {
     part: ExternalPart,
     function: Blackbox,
     rows: usize,
+    /// Rows of a tile.
+    at_once: usize,
     d: usize,
     z: At<f64>,
     v: Option<At<f64>>,
@@ -102,21 +118,59 @@ struct ExternalJob {
 
 impl Job for ExternalJob {
     fn tiles(&self) -> usize {
-        self.rows
+        self.rows.div_ceil(self.at_once)
     }
     fn cost(&self) -> f64 {
         // Unknown; taken as dear enough to share.
         self.rows as f64 * 5000.0
     }
-    unsafe fn run(&self, ctx: &Ctx<'_>, row: usize, _: &mut Arena) {
+    unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
         let width = if self.part == ExternalPart::Value { 1 } else { self.d };
-        // SAFETY: rows of complete `[rows, d]` buffers; the tile owns its row of the result.
+        let first = tile * self.at_once;
+        let rows = self.at_once.min(self.rows - first);
+        // SAFETY: rows of complete `[rows, d]` buffers; the tile owns its rows of the result.
         let (z, v, to) = unsafe {
-            let z = std::slice::from_raw_parts(ctx.ptr(self.z).add(row * self.d), self.d);
-            let v = self.v.map(|v| std::slice::from_raw_parts(ctx.ptr(v).add(row * self.d), self.d));
-            (z, v.unwrap_or(z), std::slice::from_raw_parts_mut(ctx.ptr(self.to).add(row * width), width))
+            let row = |at: At<f64>| std::slice::from_raw_parts(ctx.ptr(at).add(first * self.d), rows * self.d);
+            let z = row(self.z);
+            let to = std::slice::from_raw_parts_mut(ctx.ptr(self.to).add(first * width), rows * width);
+            (z, self.v.map_or(z, row), to)
         };
         if let Err(error) = self.function.call(self.part, z, v, to) {
+            ctx.fail(error);
+        }
+    }
+}
+
+pub(super) fn sum_parts<T: Float>(kernel: &Kernel, layout: &Layout<'_>) -> Box<dyn Job> {
+    let Kernel::SumParts { parts, tag, len, from, to, .. } = kernel else { unreachable!("called for sums over parts") };
+    let (from, to) = (layout.at(*from), layout.at::<T>(*to));
+    Box::new(SumPartsJob { parts: parts.clone(), tag: *tag, len: *len, from, to })
+}
+
+struct SumPartsJob<T> {
+    parts: Parts,
+    tag: u32,
+    len: usize,
+    from: At<T>,
+    to: At<T>,
+}
+
+impl<T: Float> Job for SumPartsJob<T> {
+    fn tiles(&self) -> usize {
+        1
+    }
+    fn cost(&self) -> f64 {
+        // The time of a message.
+        10_000.0 + self.len as f64
+    }
+    unsafe fn run(&self, ctx: &Ctx<'_>, _: usize, _: &mut Arena) {
+        // SAFETY: the parts are complete, and the only tile owns the result.
+        let (from, to) = unsafe {
+            let held = self.parts.mine().len() * self.len;
+            let from = std::slice::from_raw_parts(ctx.ptr(self.from), held);
+            (from, std::slice::from_raw_parts_mut(ctx.ptr(self.to), self.len))
+        };
+        if let Err(error) = self.parts.sum(self.tag, from, to) {
             ctx.fail(error);
         }
     }

@@ -200,6 +200,9 @@ fn plan(kernel: &Kernel, all: &mut Vec<Access>) {
             all.extend([run(*z, rows * d, false), run(*to, rows * width, true)]);
             all.extend(v.map(|v| run(v, rows * d, false)));
         }
+        Kernel::SumParts { parts, len, from, to, .. } => {
+            all.extend([run(*from, parts.mine().len() * len, false), run(*to, *len, true)]);
+        }
         Kernel::Loop(_) => unreachable!("loops are unrolled"),
     }
 }

@@ -353,7 +353,7 @@ pub(super) fn task(step: &Step, layout: &Layout<'_>, precision: Precision, funct
             let words = vec![at(*to), n(*len), u64::from(*stream), iteration.map_or(0, at)];
             lower(body, words, len.div_ceil(per).div_ceil(THREADS), 700.0)
         }
-        Kernel::External { .. } => None,
+        Kernel::External { .. } | Kernel::SumParts { .. } => None,
         Kernel::Loop(_) => unreachable!("loops are unrolled"),
         Kernel::MatMul(_) | Kernel::Conv(_) => unreachable!("products have a form of their own"),
     }

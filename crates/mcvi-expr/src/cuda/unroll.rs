@@ -83,6 +83,7 @@ fn move_to(kernel: &mut Kernel, shown: &impl Fn(BufId) -> Place) {
         Kernel::Index { from, index, to, .. } => [from, index, to].into_iter().for_each(to_place),
         Kernel::Noise { iteration, to, .. } => iteration.iter_mut().chain([to]).for_each(to_place),
         Kernel::External { z, v, to, .. } => v.iter_mut().chain([z, to]).for_each(to_place),
+        Kernel::SumParts { from, to, .. } => [from, to].into_iter().for_each(to_place),
         Kernel::Loop(_) => unreachable!("loops are unrolled"),
     }
 }

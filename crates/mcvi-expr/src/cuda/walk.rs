@@ -190,7 +190,8 @@ impl Executor {
         let v = v.as_ref().unwrap_or(&z);
         let width = if *part == ExternalPart::Value { 1 } else { *d };
         let mut out = vec![0.0; rows * width];
-        let rows = out.par_chunks_mut(width).zip(z.par_chunks(*d)).zip(v.par_chunks(*d));
+        let at_once = function.rows_at_once(*rows);
+        let rows = out.par_chunks_mut(at_once * width).zip(z.par_chunks(at_once * d)).zip(v.par_chunks(at_once * d));
         rows.try_for_each(|((to, z), v)| function.call(*part, z, v, to))?;
         let at = self.offset(plan, *to);
         let bytes: Vec<u8> = out.iter().flat_map(|x| x.to_ne_bytes()).collect();

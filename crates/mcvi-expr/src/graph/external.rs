@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 /// A function ℝᵈ → ℝ with derivatives, computed outside the engine: for instance a log density of BridgeStan.
 ///
-/// Each method handles one point; executors call them for many rows, from several threads. A message returned as an
-/// error ends the run with it; to mark a point as impossible write −∞ or NaN instead.
+/// Executors call the plural methods for many points, from several threads. By default these go through the points one by
+/// one; a function that computes many at once, such as one compiled by JAX, overrides them and says that it is
+/// [batched](External::is_batched). A message returned as an error ends the run with it; to mark a point as impossible write
+/// −∞ or NaN instead.
 pub trait External: Send + Sync {
     /// For error messages.
     fn name(&self) -> &str;
@@ -28,6 +30,27 @@ pub trait External: Send + Sync {
     fn has_hessian_vector(&self) -> bool {
         false
     }
+    /// Whether all rows of a program are to be computed by one call. Otherwise rows are shared among threads.
+    fn is_batched(&self) -> bool {
+        false
+    }
+    /// Write the value at each row of `z`.
+    fn values(&self, z: &[f64], values: &mut [f64]) -> Result<(), String> {
+        let mut rows = z.chunks(self.dimension()).zip(values);
+        rows.try_for_each(|(z, to)| self.value(z).map(|value| *to = value))
+    }
+    /// Write the gradient at each row of `z`.
+    fn gradients(&self, z: &[f64], gradients: &mut [f64]) -> Result<(), String> {
+        let d = self.dimension();
+        let mut rows = z.chunks(d).zip(gradients.chunks_mut(d));
+        rows.try_for_each(|(z, to)| self.gradient(z, to).map(|_| ()))
+    }
+    /// Write the product of the Hessian at each row of `z` with the same row of `v`.
+    fn hessian_vectors(&self, z: &[f64], v: &[f64], products: &mut [f64]) -> Result<(), String> {
+        let d = self.dimension();
+        let mut rows = z.chunks(d).zip(v.chunks(d)).zip(products.chunks_mut(d));
+        rows.try_for_each(|((z, v), to)| self.hessian_vector(z, v, to))
+    }
 }
 
 /// A shared `External`, compared by identity.
@@ -35,13 +58,18 @@ pub trait External: Send + Sync {
 pub(crate) struct Blackbox(pub Arc<dyn External>);
 
 impl Blackbox {
-    /// One row of a result, as errors of ours: a panic in the user's code becomes one like any other.
+    /// Rows that one call computes, of this many in all.
+    pub fn rows_at_once(&self, rows: usize) -> usize {
+        if self.0.is_batched() { rows.max(1) } else { 1 }
+    }
+
+    /// Some rows of a result, with errors as ours: a panic in the user's code becomes one like any other.
     pub fn call(&self, part: ExternalPart, z: &[f64], v: &[f64], to: &mut [f64]) -> Result<()> {
         let f = &self.0;
         let result = catch_unwind(AssertUnwindSafe(|| match part {
-            ExternalPart::Value => f.value(z).map(|value| to[0] = value),
-            ExternalPart::Gradient => f.gradient(z, to).map(|_| ()),
-            ExternalPart::HessianVector => f.hessian_vector(z, v, to),
+            ExternalPart::Value => f.values(z, to),
+            ExternalPart::Gradient => f.gradients(z, to),
+            ExternalPart::HessianVector => f.hessian_vectors(z, v, to),
         }));
         result.unwrap_or_else(|_| Err("it panicked".to_owned())).map_err(|message| {
             let name = catch_unwind(AssertUnwindSafe(|| f.name().to_owned())).unwrap_or_default();

@@ -46,6 +46,8 @@ struct Inner {
     streams: std::collections::HashSet<u32>,
     /// The next stream to propose.
     next_stream: u32,
+    /// Sums over parts that were built.
+    sums: u32,
     /// How many nodes stand for something within a loop.
     placeholders: u32,
     /// The bodies of loops that are being built, the innermost last.
@@ -164,6 +166,18 @@ impl Graph {
         }
         inner.next_stream = inner.next_stream.wrapping_add(1);
         inner.next_stream.wrapping_sub(1)
+    }
+
+    /// Propose noise streams from this one on: so that what one part draws does not depend on which others are built here.
+    pub fn streams_from(&self, first: u32) {
+        self.inner.borrow_mut().next_stream = first;
+    }
+
+    /// A number for a sum over parts, the same on every rank.
+    pub(crate) fn next_tag(&self) -> u32 {
+        let mut inner = self.inner.borrow_mut();
+        inner.sums += 1;
+        inner.sums
     }
 
     /// Claim a noise stream; `false` if it is taken.

@@ -2,6 +2,7 @@
 
 use super::{Blackbox, ExternalPart, Part, Scan};
 use crate::array::Array;
+use crate::ranks::Parts;
 use crate::table::{Binary, Unary};
 use std::sync::Arc;
 
@@ -63,6 +64,10 @@ pub(crate) enum Op {
     /// From this stream; in a loop, the operand is the number of the iteration.
     Noise(Draw, u32),
     External(ExternalPart, Blackbox),
+    /// The sum over the parts of all ranks: `[held, …]` to `[…]`. The number tells sums apart.
+    SumParts(Parts, u32),
+    /// A value for every part held here: `[…]` to `[held, …]`.
+    ToParts(Parts),
     /// A loop. The node has no value of its own, only its parts have.
     Scan(Arc<Scan>),
     Part(Part),
@@ -104,6 +109,8 @@ impl Op {
             Op::ScatterAdd(_) => "scatter_add",
             Op::Noise(..) => "noise",
             Op::External(..) => "external",
+            Op::SumParts(..) => "sum_over_parts",
+            Op::ToParts(_) => "to_parts",
             Op::Scan(_) | Op::Part(_) | Op::Placeholder(_) => "scan",
             Op::Poison(_) => "poison",
         }

@@ -9,6 +9,7 @@ mod index;
 mod layout;
 mod linalg;
 mod noise;
+mod ranks;
 mod reduce;
 mod scan;
 mod simplify;
@@ -76,6 +77,7 @@ impl<'g> Vjp<'_, 'g> {
             Op::TriSolve { upper, transpose } => linalg::solve_vjp(*upper, *transpose, self),
             Op::Conv(_) | Op::ConvInput(_) | Op::ConvWeight(_) | Op::Upsample | Op::Downsample => conv::vjp(op, self),
             Op::Take(_) | Op::ScatterAdd(_) => index::vjp(op, self),
+            Op::SumParts(..) | Op::ToParts(_) => ranks::vjp(op, self),
             Op::External(part, function) => external::vjp(*part, function, self)?,
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Placeholder(_) => vec![],
             Op::Opaque => vec![Some(self.ct)],

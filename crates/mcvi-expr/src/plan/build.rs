@@ -217,7 +217,13 @@ impl Schedule {
         self.views[id.index()] = Some(View::own(id, &node.shape));
         match &node.op {
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) => {}
-            Op::StopGradient | Op::Opaque | Op::Broadcast | Op::Permute(_) | Op::Slice(_) | Op::Reshape => {
+            Op::StopGradient
+            | Op::Opaque
+            | Op::Broadcast
+            | Op::ToParts(_)
+            | Op::Permute(_)
+            | Op::Slice(_)
+            | Op::Reshape => {
                 match View::through(&node, self.node(node.args[0]), self.view(node.args[0])) {
                     Some(view) => self.views[id.index()] = Some(view),
                     // Kernels compute with floats; integers are copied.

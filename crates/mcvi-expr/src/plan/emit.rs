@@ -390,6 +390,10 @@ impl Emitter {
                 Kernel::Noise { dtype, draw, stream, iteration, len: shape.size(), to: self.place_of(id, level) }
             }
             Op::Scan(_) => return self.scan(id, level),
+            Op::SumParts(parts, tag) => {
+                let (from, to) = (self.plain(args[0], level), self.place_of(id, level));
+                Kernel::SumParts { dtype, parts, tag, len: shape.size(), from, to }
+            }
             Op::External(part, function) => {
                 let [rows, d] = *self.s.node(args[0]).shape.dims() else { unreachable!("checked when built") };
                 let z = self.plain(args[0], level);

@@ -20,6 +20,7 @@ pub(crate) use conv::{Conv, ConvPart, IMAGES_PER_TILE};
 
 use crate::array::Array;
 use crate::graph::{Blackbox, Draw, ExternalPart, Reduction};
+use crate::ranks::Parts;
 use crate::shape::{DType, Shape};
 use crate::table::Function;
 use std::ops::Range;
@@ -202,6 +203,15 @@ pub(crate) enum Kernel {
         v: Option<Place>,
         to: Place,
     },
+    SumParts {
+        dtype: DType,
+        parts: Parts,
+        tag: u32,
+        /// Elements of a part.
+        len: usize,
+        from: Place,
+        to: Place,
+    },
     Loop(Box<Loop>),
 }
 
@@ -339,15 +349,25 @@ impl Kernel {
             | Kernel::Resize { to, .. }
             | Kernel::Index { to, .. }
             | Kernel::Noise { to, .. }
+            | Kernel::SumParts { to, .. }
             | Kernel::External { to, .. } => vec![to.buf],
             Kernel::Loop(l) => l.before.iter().chain(&l.kernels).flat_map(Kernel::writes).collect(),
+        }
+    }
+
+    /// Whether it adds up what several ranks have.
+    pub fn sums_parts(&self) -> bool {
+        match self {
+            Kernel::SumParts { .. } => true,
+            Kernel::Loop(l) => l.kernels.iter().any(Kernel::sums_parts),
+            _ => false,
         }
     }
 
     /// Whether it can fail as it runs.
     pub fn is_fallible(&self) -> bool {
         match self {
-            Kernel::Index { .. } | Kernel::External { .. } => true,
+            Kernel::Index { .. } | Kernel::External { .. } | Kernel::SumParts { .. } => true,
             Kernel::Loop(l) => l.kernels.iter().any(Kernel::is_fallible),
             _ => false,
         }
@@ -386,6 +406,7 @@ impl std::fmt::Display for Kernel {
             }
             Kernel::Noise { draw, len, .. } => write!(f, "{draw:?} noise {len}"),
             Kernel::External { part, function, rows, .. } => write!(f, "external {function:?} {part:?} of {rows}"),
+            Kernel::SumParts { parts, len, .. } => write!(f, "sum over {parts:?} of {len}"),
             Kernel::Loop(l) => {
                 let kernels: Vec<String> = l.kernels.iter().map(ToString::to_string).collect();
                 write!(f, "loop of {}: {}", l.length, kernels.join("; "))

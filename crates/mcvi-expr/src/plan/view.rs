@@ -23,7 +23,7 @@ impl View {
         let mut out = view.clone();
         match &node.op {
             Op::StopGradient | Op::Opaque => {}
-            Op::Broadcast => {
+            Op::Broadcast | Op::ToParts(_) => {
                 let lead = node.shape.rank() - arg.shape.rank();
                 let stride = |i: usize| {
                     let repeated = i < lead || arg.shape.dims()[i - lead] != node.shape.dims()[i];

@@ -39,6 +39,7 @@ functions! {
     sigmoid_differentiates_twice: |x| x.sigmoid(), -4.0..4.0;
     log_sigmoid_differentiates_twice: |x| x.log_sigmoid(), -4.0..4.0, -40.0..-30.0;
     tanh_differentiates_twice: |x| x.tanh(), -2.0..2.0;
+    atan_differentiates_twice: |x| x.atan(), -2.0..2.0;
     sin_differentiates_twice: |x| x.sin(), -4.0..4.0;
     cos_differentiates_twice: |x| x.cos(), -4.0..4.0;
     erf_differentiates_twice: |x| x.erf(), -2.0..2.0;

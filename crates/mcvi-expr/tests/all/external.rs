@@ -219,3 +219,54 @@ fn impossible_points_are_data_and_not_errors() {
     assert_eq!(got[0].to_f64(), [f64::NEG_INFINITY, -2.0]);
     assert_eq!(got[1].to_f64(), [0.0, -1.0]);
 }
+
+#[test]
+fn a_batched_function_gets_all_rows_at_once() {
+    /// The banana, with the sizes of the calls.
+    #[derive(Default)]
+    struct Batched(Mutex<Vec<usize>>);
+    impl Batched {
+        fn rows(&self, z: &[f64]) {
+            self.0.lock().unwrap().push(z.len() / 2);
+        }
+    }
+    impl External for Batched {
+        fn name(&self) -> &str {
+            "batched"
+        }
+        fn dimension(&self) -> usize {
+            2
+        }
+        fn value(&self, z: &[f64]) -> Result<f64, String> {
+            Banana.value(z)
+        }
+        fn gradient(&self, z: &[f64], gradient: &mut [f64]) -> Result<f64, String> {
+            Banana.gradient(z, gradient)
+        }
+        fn is_batched(&self) -> bool {
+            true
+        }
+        fn has_hessian_vector(&self) -> bool {
+            true
+        }
+        fn values(&self, z: &[f64], values: &mut [f64]) -> Result<(), String> {
+            self.rows(z);
+            Banana.values(z, values)
+        }
+        fn gradients(&self, z: &[f64], gradients: &mut [f64]) -> Result<(), String> {
+            self.rows(z);
+            Banana.gradients(z, gradients)
+        }
+        fn hessian_vectors(&self, z: &[f64], v: &[f64], products: &mut [f64]) -> Result<(), String> {
+            self.rows(z);
+            Banana.hessian_vectors(z, v, products)
+        }
+    }
+    let one_by_one: Arc<dyn External> = Arc::new(Banana);
+    let want = leapfrog(&|z| z.external(one_by_one.clone()), 2, 2);
+    let batched = Arc::new(Batched::default());
+    let got = leapfrog(&|z| z.external(batched.clone()), 2, 2);
+    assert!(got.iter().zip(&want).all(|(got, want)| got.to_f64() == want.to_f64()));
+    let calls = batched.0.lock().unwrap().clone();
+    assert!(calls.len() > 3 && calls.iter().all(|rows| *rows == calls[0]) && calls[0] > 1, "{calls:?}");
+}

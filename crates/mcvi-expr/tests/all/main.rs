@@ -12,6 +12,7 @@ mod literals;
 mod memory;
 mod mixed_term;
 mod programs;
+mod ranks;
 mod regressions;
 mod scan;
 mod trees;

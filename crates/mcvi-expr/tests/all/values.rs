@@ -33,6 +33,8 @@ fn elementwise_functions_agree_with_the_standard_library() {
     agrees(|x| x.tanh(), f64::tanh, &POINTS);
     agrees(|x| x.sin(), f64::sin, &POINTS);
     agrees(|x| x.cos(), f64::cos, &POINTS);
+    agrees(|x| x.atan(), f64::atan, &POINTS);
+    agrees(|x| x.atan() * 3.0, |x| 3.0 * x.atan(), &[0.6599, 0.6601, 2.41, 2.42, -1e9, 1e300]);
     agrees(|x| x.powf(3.0), |x| x.powi(3), &POINTS);
     agrees(|x| x.powf(-2.0), |x| x.powi(-2), &POINTS);
     agrees(|x| x.powf(0.3), |x| x.powf(0.3), &POINTS[5..]);

@@ -170,6 +170,25 @@ pub(super) fn tanh<T: Real, const F: bool>(x: T) -> T {
     (e / (e + T::lit(2.0))).copysign(x)
 }
 
+/// The inverse tangent, by Cephes' rational function up to 0.66 and reflections beyond.
+#[inline(always)]
+pub(super) fn atan<T: Real, const F: bool>(x: T) -> T {
+    const P: [f64; 5] =
+        [-64.85021904942025, -122.88666844901361, -75.00855792314705, -16.157537187333652, -0.8750608600031904];
+    const Q: [f64; 6] =
+        [194.5506571482614, 485.3903996359137, 432.88106049129027, 165.02700983169885, 24.858464901423062, 1.0];
+    let (zero, one) = (T::lit(0.0), T::lit(1.0));
+    let a = x.abs();
+    // Beyond tan 3π/8: π/2 − atan 1/a; beyond 0.66: π/4 + atan (a − 1)/(a + 1). The sums have their tails.
+    let (far, middle) = (a > T::lit(2.414213562373095), a > T::lit(0.66));
+    let t = sel(far, -one, sel(middle, a - one, a)) / sel(far, a, sel(middle, a + one, one));
+    let z = t * t;
+    let ratio = z * horner::<T, F, 5>(z, &P.map(T::lit)) / horner::<T, F, 6>(z, &Q.map(T::lit));
+    let turn = sel(far, T::lit(std::f64::consts::FRAC_PI_2), sel(middle, T::lit(std::f64::consts::FRAC_PI_4), zero));
+    let tail = sel(far, T::lit(6.123233995736766e-17), sel(middle, T::lit(3.061616997868383e-17), zero));
+    (turn + (t.fma::<F>(ratio, tail) + t)).copysign(x)
+}
+
 /// (sin, cos) of r + tail, |r| ≤ π/4.
 #[inline(always)]
 pub(super) fn sincos_core<T: Real, const F: bool>(r: T, tail: T) -> (T, T) {

@@ -1,0 +1,110 @@
+//! Sums over ranks: the same bits on any number of them, and derivatives of any order.
+
+use mcvi_expr::{Array, Communicator, DType, Expr, Graph, Parts, Program, Result, ThreadRank, grad};
+use std::sync::Arc;
+
+const PARTS: usize = 4;
+const ROWS: usize = 6;
+
+/// Log likelihoods of the rows of a part.
+fn density<'g>(part: usize, theta: Expr<'g>) -> Expr<'g> {
+    let data = (0..ROWS * 3).map(|i| ((i * 7 + part * 5) % 13) as f64 * 0.37 - 1.9).collect::<Vec<_>>();
+    let x = theta.graph().literal(Array::new([ROWS, 3], data).expect("an array"));
+    let odds = theta.expand(0).matmul(x.t());
+    (odds.softplus() + (odds * 0.3).tanh()).sum(&[0, 1]) * -1.0
+}
+
+/// The log density of the rows of all parts.
+fn sum<'g>(theta: Expr<'g>, parts: &Parts) -> Expr<'g> {
+    let local = theta.to_parts(parts);
+    let one = |(i, part)| density(part, local.slice(0, i..i + 1).reshape(3)).expand(0);
+    let each: Vec<Expr<'g>> = parts.mine().enumerate().map(one).collect();
+    theta.graph().concat(&each, 0).sum_over_parts(parts)
+}
+
+/// The sum over all parts, its gradient, and a product with its Hessian, as a leapfrog that is differentiated has them.
+fn program(parts: &Parts, threads: usize) -> Result<Program> {
+    let graph = Graph::new();
+    let theta = graph.input("theta", DType::F64, 3);
+    let value = sum(theta, parts);
+    let gradient = grad(value, &[theta])?[0];
+    let moved = theta + gradient * 0.05;
+    let after = sum(moved, parts) + (gradient * gradient).sum_all();
+    let second = grad(after, &[theta])?[0];
+    let builder = graph.program().threads(threads).output("value", value);
+    builder.output("gradient", gradient).output("after", after).output("second", second).compile()
+}
+
+fn run(parts: &Parts, threads: usize) -> Vec<u64> {
+    let mut program = program(parts, threads).expect("a program");
+    program.write("theta", &Array::new(3, vec![0.3, -0.7, 1.1]).expect("an array")).expect("written");
+    program.run(2).expect("it runs");
+    let bits = |name: &str| program.output(name).expect("an output").to_f64().iter().map(|x| x.to_bits()).collect();
+    ["value", "gradient", "after", "second"].map(bits).into_iter().flat_map(|b: Vec<u64>| b).collect()
+}
+
+fn on_ranks<T: Send>(size: usize, work: impl Fn(ThreadRank) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = ThreadRank::new(size).into_iter().map(|rank| scope.spawn(move || work(rank))).collect();
+        running.into_iter().map(|rank| rank.join().expect("it ended well")).collect()
+    })
+}
+
+#[test]
+fn the_number_of_ranks_changes_no_bit() {
+    let alone = run(&Parts::alone(PARTS), 1);
+    for size in 1..=4 {
+        for threads in [1, 2] {
+            let all = on_ranks(size, |rank| run(&Parts::new(Arc::new(rank), PARTS).expect("parts"), threads));
+            all.iter().for_each(|bits| assert_eq!(*bits, alone, "{size} ranks, {threads} threads"));
+        }
+    }
+}
+
+#[test]
+fn a_sum_over_parts_has_the_derivatives_of_the_sum() {
+    let graph = Graph::new();
+    let theta = graph.input("theta", DType::F64, 3);
+    let all = |theta| (0..PARTS).map(|part| density(part, theta)).reduce(|a, b| a + b).expect("parts");
+    let value = all(theta);
+    let gradient = grad(value, &[theta]).expect("a gradient")[0];
+    let after = all(theta + gradient * 0.05) + (gradient * gradient).sum_all();
+    let second = grad(after, &[theta]).expect("a gradient")[0];
+    let builder = graph.program().output("value", value).output("gradient", gradient);
+    let mut program = builder.output("after", after).output("second", second).compile().expect("a program");
+    program.write("theta", &Array::new(3, vec![0.3, -0.7, 1.1]).expect("an array")).expect("written");
+    program.run(1).expect("it runs");
+    let expected: Vec<f64> = ["value", "gradient", "after", "second"]
+        .into_iter()
+        .flat_map(|name| program.output(name).expect("an output").to_f64())
+        .collect();
+    for (found, expected) in run(&Parts::alone(PARTS), 1).into_iter().map(f64::from_bits).zip(expected) {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs().max(1.0), "{found} {expected}");
+    }
+}
+
+#[test]
+fn a_rank_that_ends_ends_the_others() {
+    let ended = on_ranks(3, |rank| {
+        if rank.rank() == 1 {
+            return None;
+        }
+        let mut program = program(&Parts::new(Arc::new(rank), PARTS).expect("parts"), 1).expect("a program");
+        program.write("theta", &Array::new(3, vec![0.0; 3]).expect("an array")).expect("written");
+        Some(program.run(1).expect_err("a rank is lost").to_string())
+    });
+    assert!(ended[1].is_none());
+    for error in [&ended[0], &ended[2]].into_iter().flatten() {
+        assert!(error.contains("the sum over ranks failed: rank"), "{error}");
+    }
+}
+
+#[test]
+fn parts_and_shapes_must_fit() {
+    let error = on_ranks(3, |rank| Parts::new(Arc::new(rank), 2).err().map(|e| e.to_string()));
+    assert!(error.iter().flatten().all(|e| e.contains("3 ranks need at least as many parts")) && error[0].is_some());
+    let graph = Graph::new();
+    let wrong = graph.input("x", DType::F64, [3, 2]).sum_over_parts(&Parts::alone(2));
+    assert!(wrong.error().is_some_and(|e| e.to_string().contains("first axis of 2")));
+}
