@@ -24,6 +24,22 @@ pub fn read(name: &str, item: &Json, sized: &Sized<'_>, span: Span) -> Run<Value
     Ok(Value { base: sized.base, shape: sized.shape.clone(), flat })
 }
 
+/// Numbers as an item of data: lists in lists, as the sizes say.
+pub fn write(values: &[f64], shape: &[usize]) -> Json {
+    let number = |x: f64| match x {
+        x if x.fract() == 0.0 && x.abs() < 1e15 => Json::from(x as i64),
+        x if x.is_finite() => Json::from(x),
+        x => Json::from(x.to_string()),
+    };
+    match shape {
+        [] => number(values.first().copied().unwrap_or(f64::NAN)),
+        [_] => values.iter().map(|x| number(*x)).collect(),
+        [n, rest @ ..] => {
+            (0..*n).map(|i| write(&values[i * values.len() / n..(i + 1) * values.len() / n], rest)).collect()
+        }
+    }
+}
+
 struct Context<'a> {
     name: &'a str,
     base: Base,

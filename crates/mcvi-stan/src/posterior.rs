@@ -4,13 +4,14 @@ use crate::data;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::interpret::{Declared, Machine, Run, Scope};
 use crate::program::Program;
-use crate::syntax::ast::{Declaration, Statement, StatementKind};
+use crate::syntax::ast::{Declaration, PlaceKind, Statement, StatementKind};
 use crate::trace::Flat;
 use crate::trace::plan::Plan;
 use crate::value::Value;
 use mcvi_expr::{Array, DType, Expr, Graph, grad};
 use serde_json::Value as Json;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The posterior of a program and its data, over unconstrained parameters in Stan's order.
 #[derive(Clone, Debug)]
@@ -25,13 +26,16 @@ pub struct Posterior {
     density: Plan,
     /// Constrained and transformed parameters.
     quantities: Plan,
+    /// Generated quantities that are functions of the parameters, without draws, and small enough to be summarised.
+    functions: Vec<Declared>,
+    generated: Plan,
     solver_error: Option<f64>,
     printed: Vec<String>,
     unused: Vec<String>,
 }
 
 /// The declarations of a block.
-fn declarations(block: &[Statement]) -> impl Iterator<Item = &Declaration> {
+pub(crate) fn declarations(block: &[Statement]) -> impl Iterator<Item = &Declaration> {
     block.iter().flat_map(|s| match &s.kind {
         StatementKind::Declare(list) => list.as_slice(),
         _ => &[],
@@ -70,6 +74,8 @@ impl Posterior {
         let dim = machine.free();
         let solver_error = (!machine.trace.solvers.is_empty()).then_some(machine.solver_error);
         let printed = std::mem::take(&mut machine.printed);
+        let (functions, outputs) = functions(&mut machine, &tree.generated_quantities);
+        let generated = Plan::new(&machine.trace, &[], &outputs);
         Ok(Posterior {
             program: program.clone(),
             known,
@@ -78,6 +84,8 @@ impl Posterior {
             dim,
             density,
             quantities,
+            functions,
+            generated,
             solver_error,
             printed,
             unused: unused(program, data),
@@ -124,6 +132,14 @@ impl Posterior {
         self.quantities.build(z).outputs
     }
 
+    /// Generated quantities that are functions of the parameters alone, of at most 200 numbers each: names, sizes and
+    /// values, `[rows, n]`.
+    pub fn functions<'g>(&self, z: Expr<'g>) -> Vec<(&str, &[usize], Expr<'g>)> {
+        let values = self.generated.build(z).outputs;
+        let named = self.functions.iter().zip(values);
+        named.filter_map(|(f, value)| Some((&*f.name, f.shape.as_slice(), value?))).collect()
+    }
+
     /// The error of solutions of differential equations, estimated where unconstrained parameters are 0, relative to the
     /// largest number; none if there are no such equations.
     pub fn solver_error(&self) -> Option<f64> {
@@ -140,9 +156,19 @@ impl Posterior {
         &self.unused
     }
 
+    /// Roughly how many products of numbers one evaluation of the log density takes.
+    pub fn work(&self) -> usize {
+        self.density.work()
+    }
+
     /// The number of operations that the log density takes, before the engine simplifies them.
     pub fn operations(&self) -> usize {
         self.density.operations()
+    }
+
+    /// Data and transformed data.
+    pub(crate) fn known(&self) -> &Scope {
+        &self.known
     }
 
     /// The program.
@@ -190,6 +216,47 @@ impl Posterior {
     }
 }
 
+/// Numbers up to which a transformed parameter or a generated quantity is summarised.
+pub(crate) const SUMMARISED: usize = 200;
+
+/// Generated quantities that follow from the parameters. What draws, or what cannot be lowered, is left to the host.
+fn functions<'p>(machine: &mut Machine<'p>, block: &'p [Statement]) -> (Vec<Declared>, Vec<Flat>) {
+    machine.may_draw = false;
+    for statement in block {
+        if machine.statement(statement).is_err() {
+            machine.scope.forget(&assigned(statement));
+        }
+    }
+    let (mut list, mut flats) = (vec![], vec![]);
+    for declaration in declarations(block) {
+        let name = &declaration.name.text;
+        if let Some(value) = machine.scope.get(name).filter(|v| (1..=SUMMARISED).contains(&v.len())) {
+            list.push(Declared { name: name.clone(), base: value.base, shape: value.shape.clone(), free: 0 });
+            flats.push(value.flat.clone());
+        }
+    }
+    (list, flats)
+}
+
+/// The variables that a statement declares or assigns to.
+fn assigned(statement: &Statement) -> Vec<Arc<str>> {
+    match &statement.kind {
+        StatementKind::Declare(list) => list.iter().map(|d| d.name.text.clone()).collect(),
+        StatementKind::Assign { target, .. } => match &target.kind {
+            PlaceKind::Variable { name, .. } => vec![name.text.clone()],
+            PlaceKind::Tuple(_) => vec![],
+        },
+        StatementKind::If { then, otherwise, .. } => {
+            assigned(then).into_iter().chain(otherwise.iter().flat_map(|s| assigned(s))).collect()
+        }
+        StatementKind::While { body, .. } | StatementKind::For { body, .. } | StatementKind::ForEach { body, .. } => {
+            assigned(body)
+        }
+        StatementKind::Block(list) | StatementKind::Profile(list) => list.iter().flat_map(assigned).collect(),
+        _ => vec![],
+    }
+}
+
 /// A generated quantity of one draw.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -224,7 +291,12 @@ fn read_data<'p>(machine: &mut Machine<'p>, program: &'p Program, data: &Json) -
                 continue;
             }
             let error = Diagnostic::new(span, format!("the data item {name} is missing"));
-            return Err(error.label("it is declared here"));
+            let given: Vec<&str> = items.keys().map(String::as_str).collect();
+            let help = match given.as_slice() {
+                [] => "give the data with --data FILE.json".to_owned(),
+                list => format!("the data have {}", list.join(", ")),
+            };
+            return Err(error.label("it is declared here").help(help));
         };
         let value = data::read(name, item, &sized, span)?;
         machine.check(name, &sized, &value, span)?;

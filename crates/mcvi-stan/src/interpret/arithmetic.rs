@@ -36,10 +36,6 @@ impl Machine<'_> {
                 };
                 if shape.is_empty() { Flat::Number(at(0)) } else { Flat::from_numbers((0..len).map(at).collect()) }
             }
-            None if function.expr.is_none() => {
-                let error = Diagnostic::new(span, format!("`{}` of parameters is not supported", function.name));
-                return Err(error.help("it can be computed from data"));
-            }
             None if len == 0 => Flat::from_numbers(vec![]),
             None => {
                 let operands: Vec<Flat> = arguments.iter().map(|a| a.flat.clone()).collect();

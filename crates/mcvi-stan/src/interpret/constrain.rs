@@ -357,7 +357,7 @@ impl<'p> Machine<'p> {
 }
 
 /// Matrices written column by column, as written row by row.
-fn by_columns(flat: &Flat, shape: &[usize]) -> Flat {
+pub fn by_columns(flat: &Flat, shape: &[usize]) -> Flat {
     let [.., rows, cols] = *shape else { return flat.clone() };
     let size = rows * cols;
     if size == 0 {
@@ -368,7 +368,7 @@ fn by_columns(flat: &Flat, shape: &[usize]) -> Flat {
 }
 
 /// An orthonormal basis of the vectors that sum to 0, row by row.
-fn zero_sum_basis(n: usize) -> Vec<f64> {
+pub fn zero_sum_basis(n: usize) -> Vec<f64> {
     let mut basis = vec![0.0; n * n.saturating_sub(1)];
     for k in 1..n {
         let w = 1.0 / ((k * (k + 1)) as f64).sqrt();

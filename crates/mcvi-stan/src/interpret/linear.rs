@@ -87,23 +87,13 @@ impl Machine<'_> {
         if n != m || n != rows {
             return fail(span, format!("{n} x {m} \\ {rows} x {cols}: the sizes do not fit"));
         }
-        match a.numbers() {
-            Some(x) => {
-                let Some((inverse, _)) = inverse(x, n) else { return fail(span, "the matrix has no inverse") };
-                let inverse = Value::matrix(n, n, Flat::from_numbers(inverse));
-                self.product(&inverse, b, span)
-            }
-            None => Err(Diagnostic::new(span, "division by a matrix that depends on parameters is not supported")
-                .help("mdivide_left_spd and mdivide_left_tri_low are")),
-        }
+        let inverse = self.inverse(a, span)?;
+        self.product(&inverse, b, span)
     }
 
     /// Functions of matrices; none if the name is of none.
     pub fn linear(&mut self, name: &str, arguments: &[Value], span: Span) -> Run<Option<Value>> {
         let a = &arguments[0];
-        let identity = |n: usize| {
-            Value::matrix(n, n, Flat::from_numbers((0..n * n).map(|k| f64::from(u8::from(k % (n + 1) == 0))).collect()))
-        };
         let diagonal = |v: &Value| {
             let (r, c) = v.extent();
             Value::vector(v.flat.gather(&(0..r.min(c)).map(|i| i * (c + 1)).collect::<Vec<_>>()))
@@ -139,17 +129,6 @@ impl Machine<'_> {
                 let half = self.solve_lower(a, &identity(a.extent().0), false, span)?;
                 self.solve_lower(a, &half, true, span)?
             }
-            "inverse" => {
-                let n = a.extent().0;
-                match inverse(&known(a)?, n) {
-                    Some((inverse, _)) => Value::matrix(n, n, Flat::from_numbers(inverse)),
-                    None => return fail(span, "the matrix has no inverse"),
-                }
-            }
-            "determinant" => Value::real(inverse(&known(a)?, a.extent().0).map_or(0.0, |(_, d)| d)),
-            "log_determinant" if a.numbers().is_some() => {
-                Value::real(inverse(&known(a)?, a.extent().0).map_or(0.0, |(_, d)| d.abs()).ln())
-            }
             "log_determinant_spd" => self.log_determinant_spd(a, span)?,
             "quad_form" | "quad_form_sym" => {
                 let right = self.product(a, &arguments[1], span)?;
@@ -179,7 +158,7 @@ impl Machine<'_> {
             }
             "identity_matrix" => identity(known(a)?[0] as usize),
             "transpose" => transposed(a),
-            _ => return Ok(None),
+            _ => return self.matrices(name, arguments, span),
         }))
     }
 
@@ -212,6 +191,11 @@ impl Machine<'_> {
     pub fn join(&self, list: &[Value]) -> Value {
         Value::vector(joined(list))
     }
+}
+
+/// The identity matrix.
+pub fn identity(n: usize) -> Value {
+    Value::matrix(n, n, Flat::from_numbers((0..n * n).map(|k| f64::from(u8::from(k % (n + 1) == 0))).collect()))
 }
 
 /// The lower triangle, zeros above.
@@ -272,7 +256,7 @@ fn solve_lower(l: &[f64], b: &[f64], n: usize, cols: usize, transposed: bool) ->
 }
 
 /// The inverse and the determinant, by elimination with the largest pivot.
-fn inverse(a: &[f64], n: usize) -> Option<(Vec<f64>, f64)> {
+pub fn inverse(a: &[f64], n: usize) -> Option<(Vec<f64>, f64)> {
     let mut a = a.to_vec();
     let mut inverse: Vec<f64> = (0..n * n).map(|k| f64::from(u8::from(k % (n + 1) == 0))).collect();
     let mut determinant = 1.0;

@@ -13,11 +13,14 @@ mod density;
 mod expression;
 mod library;
 mod linear;
+mod matrices;
 mod multivariate;
 mod ode;
 mod random;
 mod scope;
+mod simulate;
 mod statement;
+mod unconstrain;
 mod user;
 
 use crate::diagnostic::Diagnostic;
@@ -30,6 +33,7 @@ pub use declare::{Sized, empty};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 pub use scope::Scope;
+pub use simulate::{Simulation, Wanted};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,7 +56,11 @@ pub struct Machine<'p> {
     pub printed: Vec<String>,
     /// The largest estimated error of a solution of differential equations, relative to its largest number.
     pub solver_error: f64,
-    /// Where `_rng` functions draw from.
+    /// If the model is simulated from: what is drawn.
+    pub simulation: Option<Simulation<'p>>,
+    /// Whether `_rng` functions may be called.
+    pub may_draw: bool,
+    /// Where they draw from.
     rng: StdRng,
     steps: u64,
     calls: usize,
@@ -89,6 +97,8 @@ impl<'p> Machine<'p> {
             target: vec![],
             printed: vec![],
             solver_error: 0.0,
+            simulation: None,
+            may_draw: true,
             rng: StdRng::seed_from_u64(0),
             steps: 0,
             calls: 0,

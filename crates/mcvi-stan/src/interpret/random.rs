@@ -1,10 +1,10 @@
 //! Draws: the functions whose names end in `_rng`.
 
-use super::expression::joined;
+use super::expression::{joined, transposed};
 use super::{Machine, Run, fail};
 use crate::math::Number;
 use crate::source::Span;
-use crate::syntax::ast::Base;
+use crate::syntax::ast::{Base, BinaryOp};
 use crate::trace::Flat;
 use crate::value::Value;
 use rand::{Rng, RngExt};
@@ -50,7 +50,7 @@ const FAMILIES: &[&str] = &[
 impl Machine<'_> {
     /// A draw from a family, or one for each element of its arguments.
     pub fn draw(&mut self, family: &str, arguments: &[Value], span: Span) -> Run<Value> {
-        if arguments.iter().any(|a| a.numbers().is_none()) {
+        if !self.may_draw || arguments.iter().any(|a| a.numbers().is_none()) {
             return fail(span, "draws cannot depend on parameters here");
         }
         if let Some(value) = self.draw_vector(family, arguments, span)? {
@@ -102,10 +102,15 @@ impl Machine<'_> {
                 let rng = &mut self.rng;
                 int(1 + pick(&weights, &mut || rng.random()))
             }
-            "ordered_logistic" => {
+            "ordered_logistic" | "ordered_probit" => {
                 let (eta, cuts) = (list(0)[0], list(1));
-                let u: f64 = self.rng.random();
-                let latent = eta + u.ln() - (-u).ln_1p();
+                let latent = match family {
+                    "ordered_probit" => eta + self.rng.sample::<f64, _>(StandardNormal),
+                    _ => {
+                        let u: f64 = self.rng.random();
+                        eta + u.ln() - (-u).ln_1p()
+                    }
+                };
                 int(1 + cuts.iter().filter(|c| **c < latent).count())
             }
             "multinomial" => {
@@ -128,6 +133,32 @@ impl Machine<'_> {
                 let sum: f64 = shares.iter().sum();
                 Value::vector(Flat::from_numbers(shares.iter().map(|s| s / sum).collect()))
             }
+            "lkj_corr_cholesky" | "lkj_corr" => {
+                let factor = self.lkj_factor(list(0)[0] as usize, list(1)[0], span)?;
+                if family == "lkj_corr" { self.product(&factor, &transposed(&factor), span)? } else { factor }
+            }
+            "wishart" | "inv_wishart" => {
+                let scale = match family {
+                    "inv_wishart" => self.inverse(&arguments[1], span)?,
+                    _ => arguments[1].clone(),
+                };
+                let factor = self.cholesky(&scale, span)?;
+                let bartlett = self.bartlett(factor.extent().0, list(0)[0], span)?;
+                let root = self.product(&factor, &bartlett, span)?;
+                let drawn = self.product(&root, &transposed(&root), span)?;
+                if family == "inv_wishart" { self.inverse(&drawn, span)? } else { drawn }
+            }
+            "multi_student_t" => {
+                let nu = list(0)[0];
+                let zero = vec![0.0; arguments[2].extent().0];
+                let mean = Value::vector(Flat::from_numbers(zero));
+                let normal = self.draw("multi_normal", &[mean, arguments[2].clone()], span)?;
+                let Some(scale) = one("chi_square", &[nu], &mut self.rng) else {
+                    return fail(span, format!("`multi_student_t_rng` cannot draw with {nu} degrees of freedom"));
+                };
+                let shift = self.binary(BinaryOp::Multiply, &normal, &Value::real((nu / scale).sqrt()), span)?;
+                self.binary(BinaryOp::Add, &shift, &Value::vector(arguments[1].flat.clone()), span)?
+            }
             "multi_normal" | "multi_normal_cholesky" => {
                 let factor = match family {
                     "multi_normal" => self.cholesky(&arguments[1], span)?,
@@ -140,7 +171,7 @@ impl Machine<'_> {
                     let noise: Vec<f64> = (0..n).map(|_| self.rng.sample(StandardNormal)).collect();
                     let mean = Value::vector(arguments[0].flat.part(i * n, n));
                     let shift = self.product(&factor, &Value::vector(Flat::from_numbers(noise)), span)?;
-                    draws.push(self.binary(crate::syntax::ast::BinaryOp::Add, &shift, &mean, span)?);
+                    draws.push(self.binary(BinaryOp::Add, &shift, &mean, span)?);
                 }
                 match arguments[0].dimensions() {
                     0 => draws.remove(0),
@@ -149,6 +180,42 @@ impl Machine<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The factor of a correlation matrix: partial correlations of column k are beta distributed on (−1, 1) (Lewandowski,
+    /// Kurowicka & Joe 2009).
+    fn lkj_factor(&mut self, n: usize, eta: f64, span: Span) -> Run<Value> {
+        let mut l = vec![0.0; n * n];
+        let mut left = vec![1.0; n];
+        for k in 0..n {
+            l[k * n + k] = left[k].sqrt();
+            let shape = eta + 0.5 * (n as f64 - k as f64 - 2.0);
+            for i in k + 1..n {
+                let Some(share) = one("beta", &[shape, shape], &mut self.rng) else {
+                    return fail(span, format!("`lkj_corr_rng` cannot draw with the shape {eta}"));
+                };
+                let partial = 2.0 * share - 1.0;
+                l[i * n + k] = partial * left[i].sqrt();
+                left[i] *= 1.0 - partial * partial;
+            }
+        }
+        Ok(Value::matrix(n, n, Flat::from_numbers(l)))
+    }
+
+    /// The lower triangle whose square is a Wishart matrix of scale 1 (Bartlett's decomposition).
+    fn bartlett(&mut self, n: usize, nu: f64, span: Span) -> Run<Value> {
+        let mut a = vec![0.0; n * n];
+        for i in 0..n {
+            let Some(square) = one("chi_square", &[nu - i as f64], &mut self.rng) else {
+                return fail(
+                    span,
+                    format!("a Wishart matrix of size {n} needs more than {} degrees of freedom", n - 1),
+                );
+            };
+            a[i * n + i] = square.sqrt();
+            (0..i).for_each(|j| a[i * n + j] = self.rng.sample(StandardNormal));
+        }
+        Ok(Value::matrix(n, n, Flat::from_numbers(a)))
     }
 }
 

@@ -56,6 +56,11 @@ impl Scope {
         self.floor = floor;
     }
 
+    /// Makes variables unknown: whoever reads one is told that it has no value.
+    pub fn forget(&mut self, names: &[Arc<str>]) {
+        self.slots.retain(|slot| !names.iter().any(|n| Arc::ptr_eq(n, &slot.name)));
+    }
+
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }

@@ -45,6 +45,8 @@ impl<'p> Machine<'p> {
                 let value = self.expression(value)?;
                 self.assign(target, *op, value, span)?;
             }
+            StatementKind::AddToTarget(value) if self.simulation.is_some() => self.simulate_term(value, span)?,
+            StatementKind::Distribution(d) if self.simulation.is_some() => self.simulate_statement(d, span)?,
             StatementKind::AddToTarget(value) | StatementKind::AddToJacobian(value) => {
                 let value = self.expression(value)?;
                 self.add_to_target(&value);

@@ -144,3 +144,7 @@ pub fn skew_double_exponential<N: Number>(y: N, mu: N, sigma: N, tau: N) -> N {
     let weight = below.select(-tau + 1.0, tau);
     tau.ln() + log1m(tau) - sigma.ln() + LN_2 - weight * ((y - mu) / sigma).abs() * 2.0
 }
+
+pub fn von_mises<N: Number>(y: N, mu: N, kappa: N) -> N {
+    kappa * (y - mu).cos() - PI.ln() - LN_2 - super::integral::log_bessel_i0(kappa)
+}

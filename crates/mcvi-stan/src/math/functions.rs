@@ -1,10 +1,17 @@
 //! Elementary functions, by Stan's names.
 
 use super::Number;
-use std::f64::consts::{LN_2, LN_10, SQRT_2};
+use std::f64::consts::{LN_2, LN_10, PI, SQRT_2};
 
 pub fn inv<N: Number>(x: N) -> N {
     x.constant(1.0) / x
+}
+
+/// The square root. Below 10⁻²⁰⁰ it is a straight line, so that sqrt(exp(−1000)) has derivatives of every order; there they
+/// would be 0 · ∞.
+pub fn sqrt<N: Number>(x: N) -> N {
+    let tiny = x.abs().lt(x.constant(1e-200));
+    tiny.select(x * 1e100, tiny.select(x.constant(1.0), x).sqrt())
 }
 
 pub fn inv_sqrt<N: Number>(x: N) -> N {
@@ -67,6 +74,26 @@ pub fn tan<N: Number>(x: N) -> N {
     x.sin() / x.cos()
 }
 
+/// Each by the tangent that keeps its digits.
+pub fn asin<N: Number>(x: N) -> N {
+    (x / ((-x + 1.0) * (x + 1.0)).sqrt()).atan()
+}
+
+pub fn acos<N: Number>(x: N) -> N {
+    ((-x + 1.0) / (x + 1.0)).sqrt().atan() * 2.0
+}
+
+pub fn atan2<N: Number>(y: N, x: N) -> N {
+    let (zero, one) = (x.constant(0.0), x.constant(1.0));
+    let is_steep = x.abs().lt(y.abs());
+    let side = y.lt(zero).select(x.constant(-PI), x.constant(PI));
+    // The smaller over the larger.
+    let steep = side * 0.5 - (x / is_steep.select(y, one)).atan();
+    let safe = is_steep.select(one, x.eq(zero).select(one, x));
+    let flat = (y / safe).atan();
+    is_steep.select(steep, x.lt(zero).select(flat + side, flat))
+}
+
 pub fn sinh<N: Number>(x: N) -> N {
     (x.expm1() - (-x).expm1()) * 0.5
 }
@@ -76,7 +103,8 @@ pub fn cosh<N: Number>(x: N) -> N {
 }
 
 pub fn asinh<N: Number>(x: N) -> N {
-    let a = x.abs();
+    // Not |x|, whose derivative at 0 is 0.
+    let a = x.lt(x.constant(0.0)).select(-x, x);
     let y = (a + a.square() / ((a.square() + 1.0).sqrt() + 1.0)).log1p();
     x.lt(x.constant(0.0)).select(-y, y)
 }

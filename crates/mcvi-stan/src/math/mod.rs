@@ -4,6 +4,7 @@ mod cumulative;
 mod densities;
 mod discrete;
 mod functions;
+mod integral;
 mod number;
 mod table;
 

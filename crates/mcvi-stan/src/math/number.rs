@@ -1,6 +1,7 @@
 //! What formulas are written in: the host's numbers, or expressions of the engine.
 
-use mcvi_expr::{DType, Expr};
+use super::integral::Rule;
+use mcvi_expr::{Array, DType, Expr};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A number, or an expression of numbers.
@@ -28,6 +29,7 @@ pub trait Number:
     fn floor(self) -> Self;
     fn sin(self) -> Self;
     fn cos(self) -> Self;
+    fn atan(self) -> Self;
     fn tanh(self) -> Self;
     fn sigmoid(self) -> Self;
     fn softplus(self) -> Self;
@@ -48,6 +50,8 @@ pub trait Number:
     fn eq(self, other: Self) -> Self;
     /// One value where this is not 0, another where it is.
     fn select(self, then: Self, otherwise: Self) -> Self;
+    /// Σ wᵢ f(yᵢ, arguments) over a rule's points.
+    fn weighted_sum(rule: &Rule, arguments: &[Self], f: impl Fn(Self, &[Self]) -> Self) -> Self;
 }
 
 fn flag(condition: bool) -> f64 {
@@ -87,6 +91,9 @@ impl Number for f64 {
     }
     fn cos(self) -> f64 {
         f64::cos(self)
+    }
+    fn atan(self) -> f64 {
+        f64::atan(self)
     }
     fn tanh(self) -> f64 {
         f64::tanh(self)
@@ -160,6 +167,9 @@ impl Number for f64 {
     fn select(self, then: f64, otherwise: f64) -> f64 {
         if self != 0.0 { then } else { otherwise }
     }
+    fn weighted_sum(rule: &Rule, arguments: &[f64], f: impl Fn(f64, &[f64]) -> f64) -> f64 {
+        rule.points.iter().zip(&rule.weights).map(|(y, w)| w * f(*y, arguments)).sum()
+    }
 }
 
 impl Number for Expr<'_> {
@@ -195,6 +205,9 @@ impl Number for Expr<'_> {
     }
     fn cos(self) -> Self {
         Expr::cos(self)
+    }
+    fn atan(self) -> Self {
+        Expr::atan(self)
     }
     fn tanh(self) -> Self {
         Expr::tanh(self)
@@ -246,5 +259,17 @@ impl Number for Expr<'_> {
     }
     fn select(self, then: Self, otherwise: Self) -> Self {
         Expr::select(self, then, otherwise)
+    }
+    /// The points are a last axis of their own.
+    fn weighted_sum(rule: &Rule, arguments: &[Self], f: impl Fn(Self, &[Self]) -> Self) -> Self {
+        let graph = arguments[0].graph();
+        let literal = |list: &[f64]| match Array::new([list.len()], list.to_vec()) {
+            Ok(array) => graph.literal(array),
+            Err(_) => graph.full(DType::F64, [list.len()], f64::NAN),
+        };
+        let spread = |a: &Self| a.reshape([a.shape().dims(), &[1]].concat());
+        let arguments: Vec<Self> = arguments.iter().map(spread).collect();
+        let terms = f(literal(&rule.points), &arguments) * literal(&rule.weights);
+        terms.sum(&[terms.shape().rank() - 1])
     }
 }

@@ -14,34 +14,21 @@ pub struct Elementwise {
     /// Its name in Stan, or one that no program can write.
     pub name: &'static str,
     pub host: fn(&[f64]) -> f64,
-    /// None if the engine cannot compute it.
-    pub expr: Option<for<'g> fn(&[Expr<'g>]) -> Expr<'g>>,
+    pub expr: for<'g> fn(&[Expr<'g>]) -> Expr<'g>,
 }
 
 macro_rules! row {
     ($name:literal 1 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0]), expr: Some(|x| $f(x[0])) }
+        Elementwise { name: $name, host: |x| $f(x[0]), expr: |x| $f(x[0]) }
     };
     ($name:literal 2 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1]), expr: Some(|x| $f(x[0], x[1])) }
+        Elementwise { name: $name, host: |x| $f(x[0], x[1]), expr: |x| $f(x[0], x[1]) }
     };
     ($name:literal 3 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2]), expr: Some(|x| $f(x[0], x[1], x[2])) }
+        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2]), expr: |x| $f(x[0], x[1], x[2]) }
     };
     ($name:literal 4 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2], x[3]), expr: Some(|x| $f(x[0], x[1], x[2], x[3])) }
-    };
-    ($name:literal host1 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0]), expr: None }
-    };
-    ($name:literal host2 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1]), expr: None }
-    };
-    ($name:literal host3 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2]), expr: None }
-    };
-    ($name:literal host4 $f:path) => {
-        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2], x[3]), expr: None }
+        Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2], x[3]), expr: |x| $f(x[0], x[1], x[2], x[3]) }
     };
 }
 
@@ -59,17 +46,18 @@ static TABLE: &[Elementwise] = table! {
     "logical_eq" 2 Number::eq; "logical_neq" 2 f::ne; "logical_negation" 1 f::not;
     "logical_and" 2 f::and; "logical_or" 2 f::or;
 
-    "exp" 1 Number::exp; "log" 1 Number::ln; "sqrt" 1 Number::sqrt; "square" 1 Number::square; "inv" 1 f::inv;
+    "exp" 1 Number::exp; "log" 1 Number::ln; "sqrt" 1 f::sqrt; "square" 1 Number::square; "inv" 1 f::inv;
     "inv_sqrt" 1 f::inv_sqrt; "inv_square" 1 f::inv_square; "abs" 1 Number::abs; "fabs" 1 Number::abs;
     "exp2" 1 f::exp2; "log2" 1 f::log2; "log10" 1 f::log10; "expm1" 1 Number::expm1; "log1p" 1 Number::log1p;
     "log1m" 1 f::log1m; "log1m_exp" 1 f::log1m_exp; "log1p_exp" 1 Number::softplus;
     "log_inv_logit" 1 f::log_inv_logit; "log1m_inv_logit" 1 f::log1m_inv_logit;
     "inv_logit" 1 Number::sigmoid; "logit" 1 f::logit; "inv_cloglog" 1 f::inv_cloglog;
     "erf" 1 Number::erf; "erfc" 1 Number::erfc; "Phi" 1 f::phi; "Phi_approx" 1 f::phi_approx;
-    "inv_Phi" host1 c::inv_phi; "std_normal_qf" host1 c::inv_phi;
+    "inv_Phi" 1 c::inv_phi; "std_normal_qf" 1 c::inv_phi; "std_normal_log_qf" 1 c::inv_log_phi;
+    "gamma_p" 2 c::gamma_p; "gamma_q" 2 c::gamma_q; "inc_beta" 3 c::inc_beta;
     "sin" 1 Number::sin; "cos" 1 Number::cos; "tan" 1 f::tan; "tanh" 1 Number::tanh; "sinh" 1 f::sinh;
     "cosh" 1 f::cosh; "asinh" 1 f::asinh; "acosh" 1 f::acosh; "atanh" 1 f::atanh; "cbrt" 1 f::cbrt;
-    "asin" host1 f64::asin; "acos" host1 f64::acos; "atan" host1 f64::atan; "atan2" host2 f64::atan2;
+    "asin" 1 f::asin; "acos" 1 f::acos; "atan" 1 Number::atan; "atan2" 2 f::atan2;
     "lgamma" 1 Number::lgamma; "tgamma" 1 f::tgamma; "digamma" 1 Number::digamma; "trigamma" 1 Number::trigamma;
     "floor" 1 Number::floor; "ceil" 1 f::ceil; "round" 1 f::round; "trunc" 1 f::trunc; "step" 1 f::step;
     "fmin" 2 Number::min; "fmax" 2 Number::max; "fdim" 2 f::fdim; "fmod" 2 f::fmod; "hypot" 2 f::hypot;
@@ -88,7 +76,7 @@ static TABLE: &[Elementwise] = table! {
     "pareto_lpdf" 3 d::pareto; "pareto_type_2_lpdf" 4 d::pareto_type_2; "beta_lpdf" 3 d::beta;
     "beta_proportion_lpdf" 3 d::beta_proportion; "uniform_lpdf" 3 d::uniform; "loglogistic_lpdf" 3 d::loglogistic;
     "exp_mod_normal_lpdf" 4 d::exp_mod_normal; "skew_normal_lpdf" 4 d::skew_normal;
-    "skew_double_exponential_lpdf" 4 d::skew_double_exponential;
+    "skew_double_exponential_lpdf" 4 d::skew_double_exponential; "von_mises_lpdf" 3 d::von_mises;
 
     "bernoulli_lpmf" 2 k::bernoulli_lpmf; "bernoulli_logit_lpmf" 2 k::bernoulli_logit;
     "binomial_lpmf" 3 k::binomial; "binomial_logit_lpmf" 3 k::binomial_logit; "poisson_lpmf" 2 k::poisson;
@@ -109,16 +97,27 @@ static TABLE: &[Elementwise] = table! {
     "rayleigh_lcdf" 2 c::rayleigh_lcdf; "rayleigh_lccdf" 2 c::rayleigh_lccdf;
     "pareto_lcdf" 3 c::pareto_lcdf; "pareto_lccdf" 3 c::pareto_lccdf;
     "double_exponential_lcdf" 3 c::double_exponential_lcdf; "double_exponential_lccdf" 3 c::double_exponential_lccdf;
-    "bernoulli_lcdf" 2 c::bernoulli_lcdf;
-    "gamma_lcdf" host3 c::gamma_lcdf; "gamma_lccdf" host3 c::gamma_lccdf;
-    "inv_gamma_lcdf" host3 c::inv_gamma_lcdf; "inv_gamma_lccdf" host3 c::inv_gamma_lccdf;
-    "chi_square_lcdf" host2 c::chi_square_lcdf; "chi_square_lccdf" host2 c::chi_square_lccdf;
-    "beta_lcdf" host3 c::beta_lcdf; "beta_lccdf" host3 c::beta_lccdf;
-    "student_t_lcdf" host4 c::student_t_lcdf; "student_t_lccdf" host4 c::student_t_lccdf;
-    "cauchy_lcdf" host3 c::cauchy_lcdf; "cauchy_lccdf" host3 c::cauchy_lccdf;
-    "poisson_lcdf" host2 c::poisson_lcdf; "poisson_lccdf" host2 c::poisson_lccdf;
-    "binomial_lcdf" host3 c::binomial_lcdf; "binomial_lccdf" host3 c::binomial_lccdf;
-    "neg_binomial_2_lcdf" host3 c::neg_binomial_2_lcdf; "neg_binomial_2_lccdf" host3 c::neg_binomial_2_lccdf;
+    "bernoulli_lcdf" 2 c::bernoulli_lcdf; "bernoulli_lccdf" 2 c::bernoulli_lccdf;
+    "inv_chi_square_lcdf" 2 c::inv_chi_square_lcdf; "inv_chi_square_lccdf" 2 c::inv_chi_square_lccdf;
+    "scaled_inv_chi_square_lcdf" 3 c::scaled_inv_chi_square_lcdf;
+    "scaled_inv_chi_square_lccdf" 3 c::scaled_inv_chi_square_lccdf;
+    "beta_proportion_lcdf" 3 c::beta_proportion_lcdf; "beta_proportion_lccdf" 3 c::beta_proportion_lccdf;
+    "pareto_type_2_lcdf" 4 c::pareto_type_2_lcdf; "pareto_type_2_lccdf" 4 c::pareto_type_2_lccdf;
+    "loglogistic_lcdf" 3 c::loglogistic_lcdf;
+    "exp_mod_normal_lcdf" 4 c::exp_mod_normal_lcdf; "exp_mod_normal_lccdf" 4 c::exp_mod_normal_lccdf;
+    "skew_double_exponential_lcdf" 4 c::skew_double_exponential_lcdf;
+    "skew_double_exponential_lccdf" 4 c::skew_double_exponential_lccdf;
+    "neg_binomial_lcdf" 3 c::neg_binomial_lcdf; "neg_binomial_lccdf" 3 c::neg_binomial_lccdf;
+    "discrete_range_lcdf" 3 c::discrete_range_lcdf; "discrete_range_lccdf" 3 c::discrete_range_lccdf;
+    "gamma_lcdf" 3 c::gamma_lcdf; "gamma_lccdf" 3 c::gamma_lccdf;
+    "inv_gamma_lcdf" 3 c::inv_gamma_lcdf; "inv_gamma_lccdf" 3 c::inv_gamma_lccdf;
+    "chi_square_lcdf" 2 c::chi_square_lcdf; "chi_square_lccdf" 2 c::chi_square_lccdf;
+    "beta_lcdf" 3 c::beta_lcdf; "beta_lccdf" 3 c::beta_lccdf;
+    "student_t_lcdf" 4 c::student_t_lcdf; "student_t_lccdf" 4 c::student_t_lccdf;
+    "cauchy_lcdf" 3 c::cauchy_lcdf; "cauchy_lccdf" 3 c::cauchy_lccdf;
+    "poisson_lcdf" 2 c::poisson_lcdf; "poisson_lccdf" 2 c::poisson_lccdf;
+    "binomial_lcdf" 3 c::binomial_lcdf; "binomial_lccdf" 3 c::binomial_lccdf;
+    "neg_binomial_2_lcdf" 3 c::neg_binomial_2_lcdf; "neg_binomial_2_lccdf" 3 c::neg_binomial_2_lccdf;
 };
 
 /// A function of the table by its number.

@@ -124,7 +124,7 @@ impl Parser {
             }
         }
         if !self.is(";") {
-            return self.expected("`;`");
+            return self.missing_end();
         }
         self.advance();
         Ok(Statement { kind: StatementKind::Declare(list), span: self.since(start) })

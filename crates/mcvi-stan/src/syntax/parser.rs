@@ -83,7 +83,17 @@ impl Parser {
     }
 
     pub fn expect(&mut self, symbol: &'static str) -> Parsed<Span> {
-        if self.is(symbol) { Ok(self.advance().span) } else { self.expected(&format!("`{symbol}`")) }
+        if self.is(symbol) {
+            return Ok(self.advance().span);
+        }
+        if symbol == ";" { self.missing_end() } else { self.expected(&format!("`{symbol}`")) }
+    }
+
+    /// What ends a statement is missing where that ends, mostly on the line before what was found.
+    pub fn missing_end<T>(&self) -> Parsed<T> {
+        let Some(last) = self.at.checked_sub(1).map(|i| &self.tokens[i]) else { return self.expected("`;`") };
+        let message = format!("expected `;` after {}, found {}", show(&last.kind), show(self.kind()));
+        Err(Diagnostic::new(last.span, message).label("a statement ends with `;`"))
     }
 
     /// A name that is used, or declared if it is not a word of the language.

@@ -159,7 +159,7 @@ impl Parser {
             self.advance();
             let value = self.expression()?;
             if !self.is(";") {
-                return self.expected("`;`");
+                return self.missing_end();
             }
             self.advance();
             return Ok(StatementKind::Assign { target, op, value });

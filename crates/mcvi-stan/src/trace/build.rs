@@ -2,6 +2,7 @@
 
 use super::Op;
 use super::fetch::Results;
+use super::linear::Linear;
 use super::plan::{Group, Operand, Plan, Source};
 use super::roll::{Loop, Step};
 use super::solve::Solver;
@@ -43,6 +44,7 @@ impl Plan {
                 Step::Group(group) if group.op == Op::Input => results.flat.push(z),
                 Step::Group(group) => {
                     let value = match group.op {
+                        _ if let Some(linear) = &self.products[results.flat.len()] => results.linear(linear),
                         Op::Solve(number) => results.solve(group, &self.solvers[number as usize]),
                         _ => results.compute(group),
                     };
@@ -68,11 +70,7 @@ impl<'g> Results<'g> {
             Op::Input | Op::Solve(_) => self.graph.full(DType::F64, [rows, members, len], f64::NAN),
             Op::Map(number) => {
                 let operands: Vec<Expr<'g>> = group.operands.iter().map(|o| self.operand(o, members)).collect();
-                match get(number).expr {
-                    Some(f) => f(&operands),
-                    // The interpreter does not put such functions into a trace.
-                    None => self.graph.full(DType::F64, [rows, members, len], f64::NAN),
-                }
+                (get(number).expr)(&operands)
             }
             Op::Sum | Op::Max | Op::Min | Op::LogSumExp => self.reduce(group),
             Op::CumulativeSum => self.operand(&group.operands[0], members).cumsum(2),
@@ -112,6 +110,16 @@ impl<'g> Results<'g> {
                 let rows = value.shape().dims().first().copied().unwrap_or(1);
                 value.reshape([rows, members, sources.len() / members])
             }
+        }
+    }
+
+    /// A product of what a linear predictor is made of with its matrix.
+    fn linear(&self, linear: &Linear) -> Expr<'g> {
+        let (bases, n) = (self.fetch(&linear.bases), linear.constant.len());
+        let sum = bases.matmul(self.literal(&[linear.bases.len(), n], linear.matrix.clone()));
+        match linear.constant.iter().all(|c| *c == 0.0) {
+            true => sum,
+            false => sum + self.literal(&[1, n], linear.constant.clone()),
         }
     }
 

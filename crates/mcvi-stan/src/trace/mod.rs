@@ -6,10 +6,12 @@
 
 mod build;
 mod fetch;
+mod linear;
 pub mod plan;
 mod roll;
 pub mod solve;
 
+use crate::math::find;
 use solve::Solver;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -5,10 +5,10 @@
 //! its members. The iterations of a loop over data that do not read what others wrote thus become one axis. Statements
 //! are kept apart, as what all members share, such as the scale of a likelihood, would otherwise be different for one.
 
+use super::linear::{Linear, products};
 use super::roll::{Rolled, Step};
 use super::solve::Solver;
-use super::{Cell, Flat, Node, NodeId, Op, Trace};
-use crate::math::find;
+use super::{Cell, Flat, Node, NodeId, Op, Trace, find};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ pub enum Source {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub steps: Vec<Step>,
+    /// For each row of numbers that the steps give: the product that it is.
+    pub products: Vec<Option<Linear>>,
     pub terms: Vec<Source>,
     /// Rows of numbers that are asked for besides.
     pub outputs: Vec<Vec<Source>>,
@@ -95,6 +97,34 @@ impl Plan {
         self.steps.iter().map(count).sum()
     }
 
+    /// Roughly how many products of numbers it takes.
+    pub fn work(&self) -> usize {
+        let groups = |list: &[Group]| list.iter().map(|g| self.group_work(g)).sum::<usize>();
+        let step = |step: &Step| match step {
+            Step::Group(group) => self.group_work(group),
+            Step::Loop(found) => found.length * groups(&found.body),
+        };
+        self.steps.iter().map(step).sum()
+    }
+
+    fn group_work(&self, group: &Group) -> usize {
+        let each = match group.op {
+            Op::Input => 0,
+            Op::Product { rows, inner, cols } => (rows * inner) as usize * cols as usize,
+            Op::Cholesky(n) => (n as usize).pow(3) / 3,
+            Op::SolveLower { size, cols, .. } => (size * size) as usize * cols as usize,
+            Op::Solve(number) => {
+                let solver = &self.solvers[number as usize];
+                solver.steps.starts.len() * 6 * (solver.derivative.work() + 10 * solver.size)
+            }
+            Op::Map(_) | Op::CumulativeSum => group.len,
+            Op::Sum | Op::Max | Op::Min | Op::LogSumExp => {
+                group.operands.iter().map(|o| o.sources().len()).max().unwrap_or(0) / group.members
+            }
+        };
+        each * group.members
+    }
+
     /// The plan of the sum of some terms of a trace, and of outputs besides.
     pub fn new(trace: &Trace, terms: &[Cell], outputs: &[Flat]) -> Plan {
         let sums = Sums::new(trace, terms, outputs);
@@ -121,7 +151,8 @@ impl Plan {
         let rolled = Rolled::new(&groups, &terms, &outputs);
         let now = |list: &Vec<Source>| list.iter().map(|s| rolled.source(*s)).collect::<Vec<_>>();
         let (terms, outputs) = (now(&terms), outputs.iter().map(now).collect());
-        Plan { steps: rolled.steps, terms, outputs, solvers: trace.solvers.clone() }
+        let products = products(&rolled.steps);
+        Plan { steps: rolled.steps, products, terms, outputs, solvers: trace.solvers.clone() }
     }
 }
 

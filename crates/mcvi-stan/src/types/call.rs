@@ -96,7 +96,10 @@ impl Checker {
             let parameters = f.parameters.iter().map(|(ty, data)| format!("{}{ty}", if *data { "data " } else { "" }));
             error = error.related(f.span, format!("it takes ({})", parameters.collect::<Vec<_>>().join(", ")));
         }
-        Err(error)
+        match takes(&normalized(&name.text), &types) {
+            Some(help) if error.related.is_empty() => Err(error.help(help)),
+            _ => Err(error),
+        }
     }
 
     /// The function of the program that fits best; `None` if none does.
@@ -164,6 +167,25 @@ impl Checker {
         }
         Ok(())
     }
+}
+
+/// In words, how what a function of Stan takes differs from some arguments.
+fn takes(name: &str, types: &[Type]) -> Option<String> {
+    let all = signatures::examples(name);
+    let counts: Vec<usize> = all.iter().map(Vec::len).collect();
+    if !counts.contains(&types.len()) {
+        let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+        let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        return Some(format!("`{name}` takes {count} arguments, not {}", types.len()));
+    }
+    let is_whole = |ty: &Type| ty.is_discrete();
+    let fitting: Vec<&Vec<Type>> = all.iter().filter(|list| list.len() == types.len()).collect();
+    // An argument that is whole in every signature, and is not here.
+    let wrong = (0..types.len()).find(|&i| !is_whole(&types[i]) && fitting.iter().all(|list| is_whole(&list[i])));
+    wrong.map(|i| match i {
+        0 if name.ends_with("_lpmf") => "it is a distribution of whole numbers: its variate must be int".to_owned(),
+        i => format!("argument {} must be int or an array of int", i + 1),
+    })
 }
 
 /// How many promotions a call needs; none if it does not fit.

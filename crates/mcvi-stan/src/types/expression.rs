@@ -50,7 +50,19 @@ impl Checker {
                 let (a, b) = (self.expression(a)?, self.expression(b)?);
                 let Some(ty) = binary(*op, &a.ty, &b.ty) else {
                     let message = format!("`{}` does not apply to {} and {}", op.symbol(), a.ty, b.ty);
-                    return Err(Diagnostic::new(expr.span, message));
+                    let error = Diagnostic::new(expr.span, message);
+                    let product = "`.*` multiplies element by element, x' * y is the inner product";
+                    return Err(match (op, &a.ty.element, &b.ty.element) {
+                        (BinaryOp::Multiply, TypeElement::Base(x), TypeElement::Base(y))
+                            if x == y && matches!(x, Base::Vector | Base::RowVector) && a.ty.dimensions == 0 =>
+                        {
+                            error.help(product)
+                        }
+                        _ if a.ty.dimensions + b.ty.dimensions > 0 => {
+                            error.help("arrays have no arithmetic: declare a vector, or write to_vector(...)")
+                        }
+                        _ => error,
+                    });
                 };
                 let autodiff = (a.autodiff || b.autodiff) && !ty.is_discrete();
                 Ok(Typed { ty, autodiff })
@@ -107,7 +119,7 @@ impl Checker {
             let error = Diagnostic::new(name.span, format!("`{}` is not declared", name.text)).label("not known here");
             return Err(match self.names.nearest(&name.text, std::iter::empty()) {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error,
+                None => error.help("declare it in data, parameters or another block before"),
             });
         };
         if self.in_sizes && !matches!(variable.block, Block::Data | Block::TransformedData | Block::Functions) {

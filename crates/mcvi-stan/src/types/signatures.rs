@@ -120,9 +120,16 @@ pub fn has_exactly(name: &str, arguments: &[Type]) -> bool {
     table().get(name).is_some_and(|list| list.iter().any(exact))
 }
 
-/// Arguments that a function takes, one list for each of its signatures.
+/// Arguments that a function takes, one list for each of its signatures: real ones, which may be given for complex ones.
 pub fn examples(name: &str) -> Vec<Vec<Type>> {
-    let ty = |p: &Pattern| Type::of(p.base.unwrap_or(Base::Real)).array(p.dimensions);
+    let real = |base: Base| match base {
+        Base::Complex => Base::Real,
+        Base::ComplexVector => Base::Vector,
+        Base::ComplexRowVector => Base::RowVector,
+        Base::ComplexMatrix => Base::Matrix,
+        other => other,
+    };
+    let ty = |p: &Pattern| Type::of(p.base.map_or(Base::Real, real)).array(p.dimensions);
     let list = |s: &Signature| s.arguments.iter().filter_map(|a| a.first().map(ty)).collect();
     table().get(name).into_iter().flatten().map(list).collect()
 }

@@ -3,7 +3,7 @@
 use super::Type;
 use super::check::{Checked, Checker, Typed, mismatch};
 use super::declaration::assignable;
-use super::environment::{Block, normalized};
+use super::environment::{Block, Environment, normalized};
 use super::expression::{binary, projected};
 use super::signatures;
 use crate::diagnostic::Diagnostic;
@@ -219,7 +219,13 @@ impl Checker {
             let stem = ["_lpdf", "_lpmf", "_lupdf", "_lupmf"].iter().find_map(|s| name.strip_suffix(s));
             return Err(match stem {
                 Some(stem) => error.help(format!("after `~` the name has no ending: write {stem}")),
-                None => error,
+                None => {
+                    let stem = |n: &'static str| n.strip_suffix("_lpdf").or_else(|| n.strip_suffix("_lpmf"));
+                    match Environment::default().nearest(name, signatures::names().filter_map(stem)) {
+                        Some(near) => error.help(format!("did you mean `{near}`?")),
+                        None => error,
+                    }
+                }
             });
         }
         let mut last = None;

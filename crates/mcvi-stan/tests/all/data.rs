@@ -70,3 +70,20 @@ fn transformed_data_run_on_the_host() {
     let message = refusal(&negative, json!({ "N": 2, "y": [3.0, 1.0] }));
     assert_eq!(message, "`count` is -4, below its lower bound 0");
 }
+
+#[test]
+fn columns_of_a_table_are_data() {
+    let folder = std::env::temp_dir().join(format!("mcvi-stan-csv-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, data) = (folder.join("a.stan"), folder.join("a.csv"));
+    let text = "data { int<lower=1> N; vector[N] x; array[N] int y; } parameters { real a; } model { y ~ poisson_log(a * x); }";
+    std::fs::write(&program, text).unwrap();
+    std::fs::write(&data, "y,x,name\n1,0.5,one\n3,-2e-1,two\n").unwrap();
+    let model = mcvi_stan::StanModel::open(&program, Some(&data)).unwrap();
+    assert_eq!(model.posterior().data("N").unwrap().1, [2.0]);
+    assert_eq!(model.posterior().data("x").unwrap().1, [0.5, -0.2]);
+    std::fs::write(&data, "y,x\n1,0.5\n3,many\n").unwrap();
+    let why = mcvi_stan::StanModel::open(&program, Some(&data)).unwrap_err().to_string();
+    assert!(why.contains("line 3, column x: \"many\" is not a number"), "{why}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -208,10 +208,13 @@ fn recurrences_become_loops() {
 
 #[test]
 fn what_cannot_be_lowered_is_named_with_its_line() {
-    let text = "parameters {\n real x;\n}\nmodel {\n target += atan(x);\n}";
+    let text = "parameters {\n real x;\n}\nmodel {\n target += eigenvalues_sym([[x]])[1];\n}";
     let program = crate::read(text).unwrap();
     let report = mcvi_stan::Posterior::new(&program, &json!({})).unwrap_err().to_string();
-    assert!(report.contains("`atan` of parameters is not supported") && report.contains("test.stan:5:"), "{report}");
+    assert!(
+        report.contains("`eigenvalues_sym` of parameters is not supported") && report.contains("test.stan:5:"),
+        "{report}"
+    );
     let complex = "parameters { real x; } model { complex z = 1i; }";
     assert_eq!(refusal(complex, json!({})), "complex numbers are not supported");
     let tuple = "parameters { real x; } model { tuple(int, real) t = (1, 2.0); }";

@@ -1,12 +1,16 @@
 //! Tests of the whole way from a program to its model, each with programs of its own.
 
 mod constraints;
+mod cumulative;
 mod data;
 mod densities;
 mod language;
+mod matrices;
 mod model;
 mod ode;
 mod read;
+mod regressions;
+mod simulate;
 mod support;
 
 use mcvi_expr::{Array, DType, Graph, grad};
@@ -52,6 +56,20 @@ fn evaluate(posterior: &Posterior, points: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) 
     program.write("z", &Array::new([rows, dim], points.concat()).unwrap()).unwrap();
     program.run(1).unwrap();
     (program.output("lp").unwrap().to_f64(), program.output("grad").unwrap().to_f64())
+}
+
+/// The product of the Hessian at a point with a direction.
+fn hessian_product(posterior: &Posterior, point: &[f64], direction: &[f64]) -> Vec<f64> {
+    let shape = [1, posterior.dim()];
+    let graph = Graph::new();
+    let (z, v) = (graph.input("z", DType::F64, shape), graph.input("v", DType::F64, shape));
+    let gradient = grad(posterior.log_density(z).sum_all(), &[z]).unwrap()[0];
+    let product = grad((gradient * v).sum_all(), &[z]).unwrap()[0];
+    let mut program = graph.program().output("product", product).threads(1).compile().unwrap();
+    program.write("z", &Array::new(shape, point.to_vec()).unwrap()).unwrap();
+    program.write("v", &Array::new(shape, direction.to_vec()).unwrap()).unwrap();
+    program.run(1).unwrap();
+    program.output("product").unwrap().to_f64()
 }
 
 /// The log density at one point.

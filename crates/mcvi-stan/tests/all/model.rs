@@ -57,7 +57,7 @@ fn quantities_follow_from_draws() {
     assert_eq!(model.quantities(&z, Some(7), hardware).unwrap(), q);
     assert_ne!(model.quantities(&z, Some(8), hardware).unwrap().predictive, q.predictive);
     let few = model.quantities(&z, None, hardware).unwrap();
-    assert_eq!(few.generated.iter().map(|q| q.name.as_str()).collect::<Vec<_>>(), ["both"]);
+    assert_eq!(few.generated.iter().map(|q| q.name.as_str()).collect::<Vec<_>>(), ["both", "square"]);
 }
 
 #[test]
@@ -108,4 +108,26 @@ fn mistakes_in_generated_quantities_are_reported() {
     let model = StanModel::compile(text, &json!({})).unwrap_or_else(|e| panic!("{e}"));
     let error = model.quantities(&[vec![0.0]], Some(1), Hardware::with_threads(1)).unwrap_err().to_string();
     assert!(error.contains("index 3 is outside 1 to 2"), "{error}");
+}
+
+#[test]
+fn generated_quantities_without_draws_are_functions_of_the_parameters() {
+    let text = "
+        parameters { real x; }
+        model { x ~ normal(0, 1); }
+        generated quantities {
+            real double_x = 2 * x;
+            real noise = normal_rng(0, 1);
+            vector[3] mixed;
+            real after = noise + x;
+            vector[2] pair;
+            for (i in 1:3) mixed[i] = i < 3 ? i * x : normal_rng(x, 1);
+            for (i in 1:2) pair[i] = i * double_x;
+        }";
+    let model = StanModel::compile(text, &json!({})).unwrap();
+    let found = model.quantities(&[vec![1.5], vec![-1.0]], None, Hardware::with_threads(1)).unwrap();
+    let names: Vec<&str> = found.generated.iter().map(|q| q.name.as_str()).collect();
+    assert_eq!(names, ["double_x", "pair"]);
+    assert_eq!(found.generated[0].values, [3.0, -2.0]);
+    assert_eq!(found.generated[1].values, [3.0, 6.0, -2.0, -4.0]);
 }

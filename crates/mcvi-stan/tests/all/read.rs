@@ -75,7 +75,7 @@ fn reads_the_whole_language() {
 #[test]
 fn names_the_mistake() {
     let cases = [
-        ("data { int N }", "expected `;`, found `}`"),
+        ("data { int N }", "expected `;` after `N`, found `}`"),
         ("model { real x = 1 +; }", "expected an expression, found `;`"),
         ("model { x = 1; }", "`x` is not declared"),
         ("data { int N; } model { N = 1; }", "`N` cannot be assigned to: it belongs to another block"),
@@ -103,7 +103,7 @@ fn names_the_mistake() {
         ("model { } data { }", "the block `data` comes too late"),
         ("model { break; }", "`break` leaves a loop, and there is none around it"),
         ("data { int N; } model { target += normal_lpdf(N, 0, 1); }", "a bar follows the first argument of densities"),
-        ("model { real x <- 1; }", "expected `;`, found `<`"),
+        ("model { real x <- 1; }", "expected `;` after `x`, found `<`"),
         ("model { /* }", "this comment has no end"),
         ("model { int i = 3000000000; }", "this whole number is too large"),
         ("parameters { real x; } model { x < -1; }", "this value is not used"),
@@ -168,4 +168,22 @@ fn includes_files_within_limits() {
     let message = |text: &str| of(text).unwrap_err().list[0].message.clone();
     assert_eq!(message("#include \"self.stan\"\n"), "self.stan includes itself");
     assert_eq!(message("#include <other.stan>\n"), "the file other.stan was not found");
+}
+
+#[test]
+fn common_mistakes_come_with_advice() {
+    let help = |text: &str| read(text).unwrap_err().list[0].help.clone().unwrap_or_default();
+    let program = |model: &str| {
+        format!("data {{ int N; vector[N] y; array[N] real z; }}\nparameters {{ real mu; }}\nmodel {{\n {model}\n}}")
+    };
+    assert_eq!(help(&program("y ~ normall(mu, 1);")), "did you mean `normal`?");
+    assert!(help(&program("y ~ normal(mu, sigma);")).contains("declare it"));
+    assert!(help(&program("mu ~ poisson(2);")).contains("its variate must be int"));
+    assert!(help(&program("y ~ normal(mu);")).contains("`normal_lpdf` takes 3 arguments, not 2"));
+    assert!(help(&program("target += sum(y * y);")).contains("`.*`"));
+    assert!(help(&program("target += sum(2 * z);")).contains("to_vector"));
+    // A missing semicolon is shown where it is missing.
+    let mistakes = read("parameters {\n real mu\n real s;\n}\nmodel { }").unwrap_err();
+    assert_eq!(mistakes.list[0].message, "expected `;` after `mu`, found `real`");
+    assert_eq!(mistakes.sources.line(mistakes.list[0].span), 2);
 }
