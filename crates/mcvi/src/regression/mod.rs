@@ -1,351 +1,445 @@
-//! Regressions over a CSV file: a table becomes a standardised design, the design a model whose coefficients are
-//! reported on the scale of the data.
+//! Regressions: a formula in the notation of lme4 and brms and a data frame become a model whose coefficients are reported on
+//! the scale of the data.
 
+mod arithmetic;
+mod conditional;
 mod design;
+mod family;
+mod formula;
+mod frame;
+mod groups;
+mod model;
 mod names;
+mod pilot;
+mod predict;
+mod prior;
+mod prior_choice;
+mod response;
+mod rows;
+mod saved;
+mod stan;
 mod table;
+mod variable;
 
+pub use family::{Family, Link};
+pub use formula::Formula;
+pub use frame::{Frame, ReadOptions};
 pub use names::nearest;
+pub use predict::{NewGroups, Prediction, PredictionOptions};
+pub use saved::{KIND, SHORTHANDS, data_file, reopen, shorthand};
+pub use stan::StanProgram;
 
-use crate::bayesian_model::{About, DataDigest, DescribedModel, Source};
+use crate::bayesian_model::{About, Axes, BayesianModel, DataDigest, DescribedModel, Parameter, Source};
 use crate::error::{Error, Result};
-use crate::model::{Builder, Model, bernoulli_logit, half_normal, normal, poisson_log};
-use design::{Design, Scale};
-use names::Names;
+use crate::hardware::Hardware;
+use crate::model::{Model, Quantities, Quantity};
+use crate::scope::Scope;
+use crate::target::Target;
+use design::{Coding, Design};
+use formula::Terms;
+use groups::Groups;
+use mcvi_expr::Expr;
+use model::{GroupEffects, Predictor, Rows, Specification};
+use names::{Names, word};
+use prior::Prior;
+use response::Response;
+use rows::{Left, complete};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use table::Table;
+use std::sync::Arc;
 
-/// An error in a user's table, with a message for them.
+/// An error in a user's data or formula, with a message for them.
 fn mistake(why: String) -> Error {
     Error::Table { why }
 }
 
-/// How the target depends on the predictors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The first of some items, and how many more there are.
+fn listed(items: impl Iterator<Item = String>, most: usize) -> String {
+    let items: Vec<String> = items.collect();
+    let mut shown: Vec<String> = items.iter().take(most).cloned().collect();
+    if items.len() > most {
+        shown.push(format!("and {} more", items.len() - most));
+    }
+    shown.join(", ")
+}
+
+/// A number with a noun.
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// Mean and standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    mean: f64,
+    sd: f64,
+}
+
+impl Scale {
+    const UNIT: Scale = Scale { mean: 0.0, sd: 1.0 };
+
+    /// None if it cannot be divided by.
+    fn of(values: &[f64]) -> Option<Scale> {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        (mean.is_finite() && sd.is_normal()).then_some(Scale { mean, sd })
+    }
+
+    fn standardise(self, x: f64) -> f64 {
+        (x - self.mean) / self.sd
+    }
+
+    fn is_unit(self) -> bool {
+        self == Scale::UNIT
+    }
+}
+
+/// What to do with rows in which something is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// A target of 0 and 1, whose log odds are linear in the predictors.
-    Logistic,
-    /// A number with normal errors around a linear function of the predictors.
-    Linear,
-    /// A count, whose log mean is linear in the predictors.
-    Poisson,
+pub enum Missing {
+    /// Say where, and stop.
+    #[default]
+    Refuse,
+    /// Leave those rows out.
+    Drop,
 }
 
-impl Family {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::Logistic => "logistic",
-            Family::Linear => "linear",
-            Family::Poisson => "poisson",
-        }
-    }
+/// How a formula is to be fitted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The distribution of the response.
+    pub family: Family,
+    /// What the linear predictor is a function of. By default the usual one of the family.
+    pub link: Option<Link>,
+    /// Priors in place of the defaults, on the scale of the data: `x ~ normal(0, 1)`, `sd ~ exponential(1)`.
+    pub priors: Vec<String>,
+    /// A column of weights: each log likelihood is multiplied by its own.
+    pub weights: Option<String>,
+    /// What to do with missing values.
+    pub missing: Missing,
+    /// The categories of the response in their order; by default as numbers are, or alphabetically.
+    pub levels: Vec<String>,
+    /// Where group effects are looked for.
+    pub coordinates: Coordinates,
 }
 
-impl Family {
-    /// All of them, each with the kind of column it is for.
-    pub const ALL: [(Family, &str); 3] = [
-        (Family::Logistic, "a column of 0 and 1"),
-        (Family::Linear, "a column of numbers"),
-        (Family::Poisson, "a column of counts"),
-    ];
+/// The coordinates in which group effects are looked for: the model is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Coordinates {
+    /// Those in which the data say that they are standard normal, nearly independent of all else.
+    #[default]
+    Conditional,
+    /// Effects divided by their standard deviation.
+    NonCentred,
 }
 
-/// The kind of regressions in a [`Source`].
-pub const KIND: &str = "regression";
-
-/// The regression of a column on all other columns of a CSV file with a header.
+/// A regression: a [`BayesianModel`] like any other.
 ///
-/// Predictors are standardised internally, and so is the target of a linear regression; priors are on that scale.
-/// Coefficients on the original scale are generated quantities: `intercept`, `beta_<column>`, and `sigma`.
-pub fn load(family: Family, data: &Path, target: &str) -> Result<DescribedModel> {
-    build(family, Table::read(data)?, data, target)
+/// ```
+/// use mcvi::regression::{Family, Frame, Options, Regression};
+/// use mcvi::{BayesianModel, infer::{Request, infer}};
+///
+/// let frame = Frame::new()
+///     .numbers("dose", vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?
+///     .numbers("deaths", vec![0.0, 1.0, 1.0, 3.0, 4.0, 6.0])?;
+/// let options = Options { family: Family::Poisson, ..Options::default() };
+/// let regression = Regression::with("deaths ~ dose", &frame, &options)?;
+/// assert_eq!(regression.names(), ["intercept_std", "beta_std"]);
+/// let posterior = infer(regression, &Request::default())?;
+/// # Ok::<(), mcvi::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Regression {
+    described: DescribedModel,
+    fit: Arc<Fitted>,
 }
 
-/// The same from the bytes of a file.
-#[doc(hidden)]
-pub fn parse(family: Family, bytes: &[u8], target: &str) -> Result<DescribedModel> {
-    build(family, Table::parse(bytes, "bytes".to_owned())?, Path::new("bytes"), target)
+/// What is needed for new data.
+struct Fitted {
+    formula: Formula,
+    options: Options,
+    terms: Terms,
+    design: Design,
+    specification: Arc<Specification>,
+    /// The categories of the response.
+    levels: Vec<String>,
 }
 
-fn build(family: Family, table: Table, data: &Path, target: &str) -> Result<DescribedModel> {
-    let target = table.find(target)?;
-    if table.columns.len() == 1 {
-        return Err(table.mistake(format!("`{}` is the only column; add columns to predict it from", table.columns[0])));
+impl Regression {
+    /// With normal errors and default priors.
+    pub fn new(formula: &str, frame: &Frame) -> Result<Self> {
+        Regression::with(formula, frame, &Options::default())
     }
-    table.refuse_missing()?;
-    let mut notes = vec![];
-    let outcome = design::outcome(&table, target, family, &mut notes)?;
-    let mut names = Names::default();
-    ["intercept_std", "beta_std", "sigma_std", "intercept", "sigma"].into_iter().for_each(|name| names.reserve(name));
-    let observed = names.safe("", &table.columns[target]);
-    if observed != table.columns[target] {
-        notes.push(format!("the target `{}` is called `{observed}` in the results", table.columns[target]));
+
+    /// With a family, priors, weights.
+    pub fn with(formula: &str, frame: &Frame, options: &Options) -> Result<Self> {
+        Regression::fitting(&Formula::parse(formula)?, frame, options)
     }
-    let design = Design::new(&table, target, &mut names, &mut notes)?;
-    let error = if family == Family::Linear { ", `sigma_std` half-normal(1)" } else { "" };
-    let also = if family == Family::Linear { " and target" } else { "" };
-    notes.push(format!(
-        "predictors{also} are standardised (mean 0, sd 1); priors on that scale: `intercept_std` normal(0, 5), \
-         `beta_std` normal(0, 2.5){error}; `intercept` and `beta_…` are on the original scale"
-    ));
-    let mut digest = DataDigest::default();
-    digest.add(&observed, &outcome);
-    design.predictors.iter().for_each(|p| digest.add(&p.name, &[p.scale.mean, p.scale.sd]));
-    digest.add("design", &design.standardised);
-    let description = format!(
-        "{} regression of `{}` on {}, {} rows of {}",
-        family.name(),
-        table.columns[target],
-        match design.predictors.len() {
-            1 => "1 predictor".to_owned(),
-            k => format!("{k} predictors"),
-        },
-        table.len(),
-        data.display()
-    );
-    // An absolute path, so that it can be found from anywhere.
-    let whole = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
-    let source = Source::new(KIND, json!({ "family": family, "data": saved(&whole), "target": table.columns[target] }));
-    let predictors: Vec<String> = design.predictors.iter().map(|p| p.name.clone()).collect();
-    // A single coefficient is a number, without an axis.
-    let axes = if predictors.len() > 1 { vec![predictors] } else { vec![] };
-    let labels = vec![("beta_std".to_owned(), axes)];
-    let model = model(family, design, observed, outcome).map_err(|error| table.mistake(error))?;
-    let about = About { name: family.name().to_owned(), description, notes, log_evidence: None };
-    Ok(DescribedModel { model, about, source, labels, data_digest: Some(digest.finish()) })
-}
 
-/// Reopen the regression of a saved run from its [`Source`].
-pub fn reopen(source: &Source) -> Result<DescribedModel> {
-    let bad = |what: &str| mistake(format!("the saved regression does not say {what}"));
-    let text = |key: &str| source.settings.get(key).and_then(|v| v.as_str()).ok_or_else(|| bad(&format!("its {key}")));
-    let family = serde_json::from_value(json!(text("family")?)).map_err(|_| bad("a family that is known here"))?;
-    load(family, &data_file(source).ok_or_else(|| bad("its data"))?, text("target")?)
-}
-
-/// The data file of a saved regression.
-pub fn data_file(source: &Source) -> Option<PathBuf> {
-    match source.settings.get("data")? {
-        Value::String(text) => Some(text.into()),
-        other => serde_json::from_value::<OsString>(other.clone()).ok().map(PathBuf::from),
+    /// The same of a formula that is parsed already.
+    pub fn fitting(formula: &Formula, frame: &Frame, options: &Options) -> Result<Self> {
+        Regression::of(formula, frame, options, true)
     }
-}
 
-/// A path as text, or, if it is not UTF-8, as the numbers it consists of.
-fn saved(path: &Path) -> Value {
-    path.to_str().map_or_else(|| json!(path.as_os_str()), |text| json!(text))
-}
+    /// From a formula. Where predictors are logarithms, `is_located` says whether the prior of the intercept is about the logarithm
+    /// of the mean response, and not about 0.
+    fn of(formula: &Formula, frame: &Frame, options: &Options, is_located: bool) -> Result<Self> {
+        let mut notes = vec![];
+        let left = Left::of(formula, options)?;
+        let terms = left.terms(formula, frame)?;
+        let frame = complete(frame, &left.columns(&terms), options.missing, &mut notes)?;
+        let frame = &frame;
+        let family = options.family;
+        let link = options.link.unwrap_or(family.links()[0]);
+        if !family.links().contains(&link) {
+            Link::named(link.name(), family)?;
+        }
 
-fn model(family: Family, design: Design, observed: String, y: Vec<f64>) -> Result<Model, String> {
-    let scale = match family {
-        Family::Linear => Scale::of(&y).ok_or("the target's spread is too small or too large; change its unit")?,
-        _ => Scale { mean: 0.0, sd: 1.0 },
-    };
-    let shift: Vec<f64> = design.predictors.iter().map(|p| p.scale.mean / p.scale.sd).collect();
-    let define = move |m: &Builder<'_>| {
-        let k = design.predictors.len();
-        let a = m.real("intercept_std", normal(0.0, 5.0));
-        let b = m.reals("beta_std", k, normal(0.0, 2.5));
-        let x = m.matrix(k, &design.standardised);
-        let eta = a + b.matmul(x.t());
-        match family {
-            Family::Logistic => m.observe(&observed, &y, bernoulli_logit(eta)),
-            Family::Poisson => m.observe(&observed, &y, poisson_log(eta)),
-            Family::Linear => {
-                // The target itself is observed, so that likelihoods and predictions refer to the data as given.
-                let sigma = m.positive("sigma_std", half_normal(1.0));
-                let sigma = m.generated("sigma", sigma * scale.sd);
-                m.observe(&observed, &y, normal(eta * scale.sd + scale.mean, sigma))
-            }
+        let order = (family, options.levels.as_slice());
+        let response = Response::new(formula, &left.response, frame, order, &mut notes)?;
+        let mut names = Names::default();
+        ["intercept_std", "beta_std", "sigma_std", "intercept", "sigma"]
+            .into_iter()
+            .for_each(|name| names.reserve(name));
+        family.auxiliaries().iter().for_each(|a| names.reserve(a.name));
+        ["threshold", "threshold_std", "mean"].into_iter().for_each(|name| names.reserve(name));
+        let label = left.response.to_string();
+        let observed = names.safe("", &label);
+        if observed != label {
+            notes.push(format!("the response `{label}` is called `{observed}` in the results"));
+        }
+        let coding = Coding {
+            intercept: terms.intercept || family == Family::Cumulative,
+            centred: terms.intercept || family == Family::Cumulative,
         };
-        // a + Σ b (x − mean)/sd, in powers of x.
-        let shift = m.data(&shift);
-        m.generated("intercept", (a - (b * shift).sum(&[1]).expand(1)) * scale.sd + scale.mean);
-        for (j, p) in design.predictors.iter().enumerate() {
-            m.generated(&p.name, b.slice(1, j..j + 1) * (scale.sd / p.scale.sd));
-        }
-    };
-    Model::new(define).map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::diagnostics::{Summary, Weights, summarise};
-    use crate::fit::Settings;
-    use crate::infer::{ChainChoice, Posterior, Request, infer};
-    use std::collections::BTreeMap;
-
-    /// SplitMix64, as normal numbers.
-    struct Noise(u64);
-
-    impl Noise {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-        }
-    }
-
-    /// As by default, but for fewer iterations.
-    fn request(iterations: usize) -> Request {
-        Request { settings: Settings { iterations, ..Request::default().settings }, ..Request::default() }
-    }
-
-    /// A Gaussian alone, where accuracy does not matter.
-    fn quick() -> Request {
-        Request { chain: ChainChoice::None, starts: 1, ..request(1000) }
-    }
-
-    fn fit(
-        family: Family,
-        text: &str,
-        target: &str,
-        request: &Request,
-    ) -> (DescribedModel, Posterior, BTreeMap<String, Summary>) {
-        let file = table::tests::file(text.as_bytes());
-        let regression = load(family, file.path(), target).unwrap_or_else(|error| panic!("{error}"));
-        let posterior = infer(regression.clone(), request).expect("fitted");
-        let z = &posterior.draws.z[..10_000];
-        let quantities = regression.model.quantities(z, 1).expect("quantities");
-        let even = Weights::even(z.len());
-        let summaries = quantities.generated.iter().map(|q| (q.name.clone(), summarise(&q.values, &even))).collect();
-        (regression, posterior, summaries)
-    }
-
-    /// Solve the normal equations by elimination.
-    fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Vec<f64> {
-        let k = rows[0].len();
-        let mut system: Vec<Vec<f64>> = (0..k)
-            .map(|i| {
-                let dot = |f: &dyn Fn(usize) -> f64| (0..y.len()).map(|r| rows[r][i] * f(r)).sum::<f64>();
-                (0..k).map(|j| dot(&|r| rows[r][j])).chain([dot(&|r| y[r])]).collect()
-            })
+        let mut design = Design::learn(formula, &terms.terms, frame, &coding)?;
+        design.name(&mut names, "beta_", &mut notes);
+        let mut rows = left.rows(formula, (frame, &terms.offsets), &design, response.values)?;
+        let groups: Vec<Groups> = terms
+            .groups
+            .iter()
+            .map(|g| Groups::learn(formula, g, frame))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
             .collect();
-        for i in 0..k {
-            let pivot: Vec<f64> = system[i].iter().map(|v| v / system[i][i]).collect();
-            for (j, row) in system.iter_mut().enumerate() {
-                let factor = if j == i { 0.0 } else { row[i] };
-                row.iter_mut().zip(&pivot).for_each(|(v, p)| *v -= factor * p);
-            }
-            system[i] = pivot;
+        rows.groups = groups.iter().map(|g| g.rows(frame)).collect::<Result<_>>()?;
+        for label in design.dependent(&rows.x) {
+            notes.push(format!(
+                "`{label}` is a linear combination of other columns: the data cannot tell their coefficients apart, only \
+                 the priors do"
+            ));
         }
-        system.iter().map(|row| row[k]).collect()
-    }
-
-    #[test]
-    fn linear_coefficients_are_those_of_least_squares() {
-        let mut noise = Noise(1);
-        let (mut text, mut rows, mut y) = ("dose (mg),site,weight\n".to_owned(), vec![], vec![]);
-        for i in 0..36 {
-            let (dose, site) = (100.0 + 20.0 * noise.normal(), ["A", "B", "C"][i % 3]);
-            let weight = 7.0 - 0.3 * dose + if site == "C" { 9.0 } else { 0.0 } + 3.0 * noise.normal();
-            text += &format!("{dose},{site},{weight}\n");
-            let is = |s: &str| f64::from(u8::from(site == s));
-            rows.push(vec![1.0, dose, is("B"), is("C")]);
-            y.push(weight);
-        }
-        let (regression, posterior, summaries) = fit(Family::Linear, &text, "weight", &request(4000));
-        assert_eq!(posterior.verdict.kind.word(), "good", "{:?}", posterior.verdict);
-        let exact = least_squares(&rows, &y);
-        for (name, exact) in ["intercept", "beta_dose_mg", "beta_site_B", "beta_site_C"].into_iter().zip(&exact) {
-            let s = summaries[name];
-            assert!((s.mean - exact).abs() < 0.1 * s.sd, "{name}: {} ± {}, exactly {exact}", s.mean, s.sd);
-        }
-        let fitted = |row: &[f64]| row.iter().zip(&exact).map(|(x, b)| x * b).sum::<f64>();
-        let residuals: f64 = rows.iter().zip(&y).map(|(row, y)| (y - fitted(row)).powi(2)).sum();
-        let sigma = summaries["sigma"];
-        assert!((sigma.mean - (residuals / 32.0).sqrt()).abs() < 0.5 * sigma.sd, "{sigma:?}");
-        // Predictions are on the scale of the data.
-        let quantities = regression.model.quantities(&posterior.draws.z[..2000], 1).expect("quantities");
-        assert_eq!(
-            (quantities.predictive[0].name.as_str(), quantities.log_likelihood[0].shape.as_slice()),
-            ("weight", &[36][..])
-        );
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-        assert!((mean(&quantities.predictive[0].values) - mean(&y)).abs() < 0.2);
-    }
-
-    #[test]
-    fn logistic_coefficients_are_those_the_data_were_made_with() {
-        let mut noise = Noise(2);
-        let exact = [-3.0, 0.8, -1.5, 0.02];
-        let mut text = "a,b,c,passed\n".to_owned();
-        for _ in 0..200 {
-            let x = [noise.normal() + 3.0, noise.normal(), 50.0 * noise.normal()];
-            let logit = exact[0] + x.iter().zip(&exact[1..]).map(|(x, b)| x * b).sum::<f64>();
-            let passed = if noise.uniform() < 1.0 / (1.0 + (-logit).exp()) { "yes" } else { "no" };
-            text += &format!("{},{},{},{passed}\n", x[0], x[1], x[2]);
-        }
-        let (regression, _, summaries) = fit(Family::Logistic, &text, "passed", &quick());
-        assert!(
-            regression.about.description.starts_with("logistic regression of `passed` on 3 predictors, 200 rows of ")
-        );
-        assert_eq!(regression.about.notes[0], "`passed`: yes and true are 1, no and false are 0");
-        for (name, exact) in ["intercept", "beta_a", "beta_b", "beta_c"].into_iter().zip(exact) {
-            let s = summaries[name];
-            assert!((s.mean - exact).abs() < 4.0 * s.sd, "{name}: {} ± {}, exactly {exact}", s.mean, s.sd);
-            assert!(s.sd < 0.3 * exact.abs().max(1.0) + 0.5, "{name}: {} ± {}", s.mean, s.sd);
-        }
-    }
-
-    #[test]
-    fn poisson_counts_have_a_log_linear_mean() {
-        // Counts at their means: the coefficients are those of the curve.
-        let counts = (0..40).map(|i| f64::from(i) / 10.0);
-        let text = counts.fold("x,n\n".to_owned(), |t, x| t + &format!("{x},{}\n", (1.0 + 0.5 * x).exp().round()));
-        let (_, _, summaries) = fit(Family::Poisson, &text, "n", &quick());
-        for (name, exact) in [("intercept", 1.0), ("beta_x", 0.5)] {
-            let s = summaries[name];
-            assert!((s.mean - exact).abs() < 0.5 * s.sd, "{name}: {} ± {}", s.mean, s.sd);
-        }
-    }
-
-    #[test]
-    fn awkward_names_do_not_collide() {
-        let text = "std,a b,a-b,$,intercept\n1,2,4,1,0\n2,1,1,5,1\n3,5,9,2,0\n";
-        let file = table::tests::file(text.as_bytes());
-        let regression = load(Family::Logistic, file.path(), "intercept").unwrap_or_else(|error| panic!("{error}"));
-        let names = |regression: &DescribedModel| -> Vec<String> {
-            let q = regression.model.quantities(&[vec![0.0; 5]], 1).expect("quantities");
-            q.generated.into_iter().chain(q.predictive).map(|q| q.name).collect()
+        let scale = scale(family, terms.intercept, is_located, &rows, frame)?;
+        let predictors = predictors(&design, groups, (&terms, family), &response.levels, &mut names);
+        let mut specification = Specification {
+            family,
+            link,
+            observed,
+            scale,
+            columns: design.columns.clone(),
+            predictors,
+            thresholds: (family == Family::Cumulative).then(|| (response.levels.len() - 1, Prior::normal(0.0, 5.0))),
+            auxiliaries: family.auxiliaries(),
+            working: None,
+            rows,
         };
-        let expected = ["intercept", "beta_std_2", "beta_a_b", "beta_a_b_2", "beta_column", "intercept_2"];
-        assert_eq!(names(&regression), expected);
-        assert_eq!(regression.about.notes[0], "the target `intercept` is called `intercept_2` in the results");
-        let says =
-            "coefficients: `beta_std_2` of `std`, `beta_a_b` of `a b`, `beta_a_b_2` of `a-b`, `beta_column` of `$`";
-        assert_eq!(regression.about.notes[1], says);
+        specification.working = working(&specification, options.coordinates)?;
+        prior_choice::choose(&mut specification, &options.priors)?;
+        notes.extend(prior_choice::said(&specification));
+        let digest = digest(&specification, &specification.rows);
+        let about = About {
+            name: family.name().to_owned(),
+            description: format!(
+                "`{}` with link {}, {} of {}",
+                formula.text(),
+                link.name(),
+                counted(specification.rows.count, "row"),
+                frame.described()
+            ),
+            notes,
+            log_evidence: None,
+        };
+        let source = saved::source(formula, options, frame, &left.columns(&terms));
+        let labels = labels(&specification);
+        let specification = Arc::new(specification);
+        let written = specification.clone();
+        let model = Model::new(move |m| written.write(m)).map_err(|error| frame.mistake(error))?;
+        let levels = response.levels;
+        let fit = Fitted { formula: formula.clone(), options: options.clone(), terms, design, specification, levels };
+        let described = DescribedModel { model, about, source, labels, data_digest: Some(digest) };
+        Ok(Regression { described, fit: Arc::new(fit) })
     }
 
-    #[test]
-    fn whatever_a_file_holds_there_is_a_model_or_a_mistake() {
-        let mut noise = Noise(3);
-        let pieces =
-            ["x", "y", "1", "0", "-2.5", "1e308", "NA", "é", "\"", ",", ",", ",", "\n", "\n", "\r\n", " ", "inf", "="];
-        let mut loaded = 0;
-        for i in 0..500 {
-            let mut text = if i % 2 == 0 { "x,y\n1,0\n0,1\n".to_owned() } else { String::new() };
-            (0..i % 40).for_each(|_| text += pieces[(noise.uniform() * pieces.len() as f64) as usize]);
-            let file = table::tests::file(text.as_bytes());
-            for family in [Family::Logistic, Family::Linear, Family::Poisson] {
-                match load(family, file.path(), "y") {
-                    Ok(_) => loaded += 1,
-                    Err(mistake) => assert!(mistake.to_string().contains(&file.path().display().to_string())),
-                }
+    /// The formula.
+    pub fn formula(&self) -> &Formula {
+        &self.fit.formula
+    }
+
+    /// How it is fitted.
+    pub fn options(&self) -> &Options {
+        &self.fit.options
+    }
+}
+
+/// The location and scale of the linear predictor, in which priors are stated.
+fn scale(family: Family, intercept: bool, is_located: bool, rows: &Rows, frame: &Frame) -> Result<Scale> {
+    if family.is_scaled() {
+        let spread = || frame.mistake("the response's spread is too small or too large; change its unit");
+        let scale = Scale::of(&rows.y).ok_or_else(spread)?;
+        return Ok(if intercept { scale } else { Scale { mean: 0.0, ..scale } });
+    }
+    if family.links() != [Link::Log] || !intercept || !is_located {
+        return Ok(Scale::UNIT);
+    }
+    // The logarithm of the mean response, per unit of exposure.
+    let exposure: f64 = rows.offset.as_ref().map_or(rows.count as f64, |o| o.iter().map(|o| o.exp()).sum());
+    let mean = (rows.y.iter().sum::<f64>() / exposure).ln();
+    Ok(if mean.is_finite() { Scale { mean, sd: 1.0 } } else { Scale::UNIT })
+}
+
+/// One linear predictor; of categories without an order, one for each but the first.
+fn predictors(
+    design: &Design,
+    groups: Vec<Groups>,
+    (terms, family): (&Terms, Family),
+    levels: &[String],
+    names: &mut Names,
+) -> Vec<Predictor> {
+    let suffixes = match family {
+        Family::Categorical => levels[1..].iter().map(|l| format!("_{}", word(l))).collect(),
+        _ => vec![String::new()],
+    };
+    let is_alone = suffixes.len() == 1;
+    let predictor = |suffix: String| {
+        let effects = groups.iter().map(|g| {
+            let name = names.free(&format!("{}{suffix}", g.word));
+            let sds = vec![Prior::half_student_t(3.0, 2.5); g.columns.len()];
+            let correlation = (g.columns.len() > 1).then(|| Prior::lkj(1.0));
+            GroupEffects { groups: g.clone(), name, sds, correlation }
+        });
+        let effects = effects.collect();
+        let name = |c: &design::DesignColumn| if is_alone { c.name.clone() } else { format!("{}{suffix}", c.name) };
+        Predictor {
+            intercept: (terms.intercept && family != Family::Cumulative).then(|| Prior::normal(0.0, 5.0)),
+            names: design.columns.iter().map(name).collect(),
+            coefficients: vec![Prior::normal(0.0, 2.5); design.columns.len()],
+            groups: effects,
+            suffix,
+        }
+    };
+    suffixes.into_iter().map(predictor).collect()
+}
+
+/// Where group effects are looked for.
+fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::Working>> {
+    if s.rows.groups.is_empty() || coordinates == Coordinates::NonCentred {
+        return Ok(None);
+    }
+    if !s.family.is_scaled() {
+        return pilot::working(s.family, s.link, &s.rows, s.scale.mean, s.thresholds.as_ref().map_or(0, |t| t.0));
+    }
+    let offset = |i: usize| s.rows.offset.as_ref().map_or(0.0, |o| o[i]);
+    let response = s.rows.y.iter().enumerate().map(|(i, y)| s.scale.standardise(y - offset(i)));
+    let weights =
+        s.rows.weights.as_ref().map_or_else(|| vec![1.0; s.rows.count], |w| w.iter().map(|w| w.max(1e-12)).collect());
+    Ok(Some(pilot::Working { response: response.collect(), weights }))
+}
+
+/// A digest of all data.
+fn digest(specification: &Specification, rows: &Rows) -> String {
+    let mut digest = DataDigest::default();
+    digest.add(&specification.observed, &rows.y);
+    specification.columns.iter().for_each(|c| digest.add(&c.name, &[c.scale.mean, c.scale.sd]));
+    digest.add("design", &rows.x);
+    let more = [("trials", &rows.trials), ("weights", &rows.weights), ("offset", &rows.offset)];
+    more.iter().for_each(|(name, values)| {
+        if let Some(values) = values {
+            digest.add(name, values);
+        }
+    });
+    for (g, rows) in specification.predictors[0].groups.iter().zip(&rows.groups) {
+        digest.add(&g.groups.label, &rows.index.iter().map(|i| *i as f64).collect::<Vec<_>>());
+        rows.values.iter().flatten().for_each(|values| digest.add("values", values));
+    }
+    digest.finish()
+}
+
+/// The labels of vectors of parameters.
+fn labels(specification: &Specification) -> Vec<(String, Vec<Vec<String>>)> {
+    let mut labels = vec![];
+    for p in &specification.predictors {
+        // A single coefficient is a number, without an axis.
+        let axes = |names: Vec<String>| if names.len() > 1 { vec![names] } else { vec![] };
+        labels.push((format!("beta_std{}", p.suffix), axes(p.names.clone())));
+        for g in &p.groups {
+            labels.push((format!("sd_std_{}", g.name), axes((0..g.sds.len()).map(|c| g.sd_name(c)).collect())));
+            for c in &g.groups.columns {
+                labels.push((format!("z_{}_{}", g.name, c.word), axes(g.groups.levels.clone())));
             }
         }
-        assert!(loaded > 0);
+    }
+    labels
+}
+
+impl std::fmt::Debug for Regression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Regression({}, {})", self.fit.formula.text(), self.fit.options.family.name())
+    }
+}
+
+impl Target for Regression {
+    fn dim(&self) -> usize {
+        self.described.dim()
+    }
+    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+        self.described.log_density(scope, z)
+    }
+}
+
+impl BayesianModel for Regression {
+    fn about(&self) -> About {
+        self.described.about()
+    }
+    fn parameters(&self) -> Vec<Parameter> {
+        self.described.parameters()
+    }
+    fn internal(&self) -> Vec<String> {
+        let is_reported = |name: &String| self.fit.specification.auxiliaries.iter().any(|a| a.name == *name);
+        self.parameters().into_iter().map(|p| p.name).filter(|name| !is_reported(name)).collect()
+    }
+    fn axes(&self) -> Axes {
+        let mut axes = Axes::default();
+        for g in self.fit.specification.predictors.iter().flat_map(|p| &p.groups) {
+            let (label, levels) = (g.groups.word.clone(), &g.groups.levels);
+            let effects = (0..g.sds.len()).map(|c| g.effect_name(c)).chain(g.free("z"));
+            effects.for_each(|name| drop(axes.names.insert(name, vec![label.clone()])));
+            axes.labels.insert(label, levels.clone());
+        }
+        axes
+    }
+    fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
+        self.described.quantities(z, seed, hardware)
+    }
+    fn observations(&self) -> Result<Vec<Quantity>> {
+        self.described.observations()
+    }
+    fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
+        self.described.prior(count, seed)
+    }
+    fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
+        self.described.unconstrained(parameters)
+    }
+    fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
+        self.described.observing(observations)
+    }
+    fn source(&self) -> Option<Source> {
+        self.described.source()
+    }
+    fn data_digest(&self) -> Result<String> {
+        self.described.data_digest()
     }
 }

@@ -17,11 +17,12 @@ impl Names {
 
     /// A name of letters, digits and underscores for a column, with a number appended if it is taken.
     pub fn safe(&mut self, prefix: &str, column: &str) -> String {
-        let kept = |c: char| c.is_alphanumeric() || c == '_';
-        let words: Vec<&str> = column.split(|c| !kept(c)).filter(|word| !word.is_empty()).collect();
-        let word: String = words.join("_").chars().take(LONGEST).collect();
-        let first = format!("{prefix}{}", if word.is_empty() { "column" } else { &word });
-        let mut name = first.clone();
+        self.free(&format!("{prefix}{}", word(column)))
+    }
+
+    /// A name, with a number appended if it is taken.
+    pub fn free(&mut self, first: &str) -> String {
+        let mut name = first.to_owned();
         let mut count = 1;
         // Not every file system distinguishes `A` from `a`.
         while !self.0.insert(name.to_lowercase()) {
@@ -30,6 +31,14 @@ impl Names {
         }
         name
     }
+}
+
+/// The letters, digits and underscores of a text, as one word.
+pub(super) fn word(text: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || c == '_';
+    let words: Vec<&str> = text.split(|c| !kept(c)).filter(|word| !word.is_empty()).collect();
+    let word: String = words.join("_").chars().take(LONGEST).collect();
+    if word.is_empty() { "column".to_owned() } else { word }
 }
 
 /// The word that was probably meant: the one at the smallest edit distance, ignoring case, and at most half of `word`'s

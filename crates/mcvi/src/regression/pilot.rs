@@ -1,0 +1,185 @@
+//! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood. They decide in which
+//! coordinates effects are looked for, and nothing else.
+
+use super::family::{Family, Given, Link};
+use super::model::Rows;
+use crate::error::Result;
+use mcvi_expr::{Array, DType, Expr, Graph, Program, grad};
+use nalgebra::{DMatrix, DVector};
+
+/// A Gaussian likelihood of the linear predictor without its offset, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Working {
+    pub response: Vec<f64>,
+    pub weights: Vec<f64>,
+}
+
+/// Rounds of weighted least squares.
+const ROUNDS: usize = 20;
+/// The largest step of a pseudo-response from its linear predictor.
+const STEP: f64 = 4.0;
+/// Prior precision of coefficients: barely any.
+const RIDGE: f64 = 0.01;
+/// The least weight.
+const LEAST: f64 = 1e-8;
+
+/// Gaussian responses are their own; others are approximated where effects of groups and columns fit best. `location` is
+/// that of the linear predictor; none if there are several linear predictors.
+pub(super) fn working(
+    family: Family,
+    link: Link,
+    rows: &Rows,
+    location: f64,
+    thresholds: usize,
+) -> Result<Option<Working>> {
+    if family == Family::Categorical {
+        return Ok(None);
+    }
+    let offset: Vec<f64> = rows.offset.clone().unwrap_or_else(|| vec![0.0; rows.count]);
+    let offset: Vec<f64> = offset.iter().map(|o| o + location).collect();
+    let mut curve = Curve::new(family, link, rows, thresholds)?;
+    let mut fit = Backfit::new(rows);
+    let mut working = curve.at(&fit.predictor(rows), &offset)?;
+    for _ in 0..ROUNDS {
+        fit.improve(rows, &working);
+        working = curve.at(&fit.predictor(rows), &offset)?;
+    }
+    Ok(Some(working))
+}
+
+/// Log likelihoods as functions of the linear predictors, with their first two derivatives.
+struct Curve {
+    program: Program,
+}
+
+impl Curve {
+    fn new(family: Family, link: Link, rows: &Rows, thresholds: usize) -> Result<Self> {
+        let graph = Graph::new();
+        let eta = graph.input("eta", DType::F64, [1, rows.count]);
+        let vector = |x: &[f64]| -> Result<Expr<'_>> { Ok(graph.literal(Array::new(x.len(), x.to_vec())?)) };
+        // Usual values of other parameters: of thresholds, those of the shares of each category.
+        let auxiliaries = family.auxiliaries();
+        let usual = auxiliaries.iter().map(|a| graph.full(DType::F64, [1, 1], a.usual()));
+        let cuts: Vec<f64> = (1..=thresholds)
+            .map(|c| {
+                let below = rows.y.iter().filter(|y| **y < c as f64).count() as f64 + 0.5;
+                (below / (rows.count as f64 + 1.0 - below)).ln()
+            })
+            .collect();
+        let given = Given {
+            predictors: vec![eta],
+            auxiliaries: usual.collect(),
+            thresholds: (thresholds > 0)
+                .then(|| Array::new([1, thresholds], cuts).map(|cuts| graph.literal(cuts)))
+                .transpose()?,
+            trials: rows.trials.as_deref().map(vector).transpose()?,
+        };
+        let log = family.distribution(link, &given).log_density(vector(&rows.y)?);
+        let log = match &rows.weights {
+            Some(weights) => log * vector(weights)?,
+            None => log,
+        };
+        let slope = grad(log.sum_all(), &[eta])?[0];
+        let curvature = grad(slope.sum_all(), &[eta])?[0];
+        let program = graph.program().output("slope", slope).output("curvature", curvature).threads(1).compile()?;
+        Ok(Curve { program })
+    }
+
+    fn at(&mut self, predictor: &[f64], offset: &[f64]) -> Result<Working> {
+        let eta: Vec<f64> = predictor.iter().zip(offset).map(|(p, o)| p + o).collect();
+        self.program.write("eta", &Array::new([1, eta.len()], eta)?)?;
+        self.program.run(1)?;
+        let (slope, curvature) = (self.program.output("slope")?.to_f64(), self.program.output("curvature")?.to_f64());
+        let weight = |c: &f64| if c.is_finite() { (-c).max(LEAST) } else { LEAST };
+        let weights: Vec<f64> = curvature.iter().map(weight).collect();
+        let step = |(s, w): (&f64, &f64)| if s.is_finite() { (s / w).clamp(-STEP, STEP) } else { 0.0 };
+        let response = predictor.iter().zip(slope.iter().zip(&weights)).map(|(p, sw)| p + step(sw)).collect();
+        Ok(Working { response, weights })
+    }
+}
+
+/// Coefficients and group effects, improved one after the other.
+struct Backfit {
+    /// Columns with a leading 1.
+    design: DMatrix<f64>,
+    coefficients: DVector<f64>,
+    /// For each group term its effects, group by group, and their variances.
+    effects: Vec<Vec<DVector<f64>>>,
+    variances: Vec<Vec<f64>>,
+}
+
+impl Backfit {
+    fn new(rows: &Rows) -> Self {
+        let k = rows.x.len() / rows.count.max(1);
+        let design = DMatrix::from_fn(rows.count, k + 1, |i, j| if j == 0 { 1.0 } else { rows.x[i * k + j - 1] });
+        let groups = |g: &super::groups::GroupRows| g.index.iter().max().map_or(0, |m| m + 1);
+        let effects = rows.groups.iter().map(|g| vec![DVector::zeros(g.values.len()); groups(g)]).collect();
+        let variances = rows.groups.iter().map(|g| vec![1.0; g.values.len()]).collect();
+        Backfit { design, coefficients: DVector::zeros(k + 1), effects, variances }
+    }
+
+    fn effect(&self, rows: &Rows, term: usize, i: usize) -> f64 {
+        let g = &rows.groups[term];
+        let effects = &self.effects[term][g.index[i]];
+        g.values.iter().enumerate().map(|(c, v)| effects[c] * v.as_ref().map_or(1.0, |v| v[i])).sum()
+    }
+
+    fn predictor(&self, rows: &Rows) -> Vec<f64> {
+        let fixed = &self.design * &self.coefficients;
+        let all = |i: usize| fixed[i] + (0..rows.groups.len()).map(|t| self.effect(rows, t, i)).sum::<f64>();
+        (0..rows.count).map(all).collect()
+    }
+
+    fn improve(&mut self, rows: &Rows, working: &Working) {
+        let predictor = self.predictor(rows);
+        let mut left: Vec<f64> = working.response.iter().zip(&predictor).map(|(y, p)| y - p).collect();
+        // Coefficients, given effects.
+        let weighted =
+            DMatrix::from_fn(rows.count, self.design.ncols(), |i, j| working.weights[i] * self.design[(i, j)]);
+        let mut precision = weighted.tr_mul(&self.design);
+        for j in 0..precision.ncols() {
+            precision[(j, j)] += RIDGE;
+        }
+        let score = weighted.tr_mul(&DVector::from_column_slice(&left)) - &self.coefficients * RIDGE;
+        if let Some(factor) = precision.cholesky() {
+            let step = factor.solve(&score);
+            let change = &self.design * &step;
+            left.iter_mut().zip(change.iter()).for_each(|(l, c)| *l -= c);
+            self.coefficients += step;
+        }
+        for t in 0..rows.groups.len() {
+            self.improve_groups(rows, working, t, &mut left);
+        }
+    }
+
+    /// Effects of a term, given all others; then their variances.
+    fn improve_groups(&mut self, rows: &Rows, working: &Working, t: usize, left: &mut [f64]) {
+        let g = &rows.groups[t];
+        let k = g.values.len();
+        let value = |c: usize, i: usize| g.values[c].as_ref().map_or(1.0, |v| v[i]);
+        let mut precision = vec![DMatrix::<f64>::zeros(k, k); self.effects[t].len()];
+        let mut score = vec![DVector::<f64>::zeros(k); self.effects[t].len()];
+        for (i, left) in left.iter().enumerate() {
+            let (w, j) = (working.weights[i], g.index[i]);
+            for c in 0..k {
+                score[j][c] += w * value(c, i) * left;
+                (0..k).for_each(|d| precision[j][(c, d)] += w * value(c, i) * value(d, i));
+            }
+        }
+        let before: Vec<f64> = (0..rows.count).map(|i| self.effect(rows, t, i)).collect();
+        let mut squares = vec![0.0; k];
+        for (j, effects) in self.effects[t].iter_mut().enumerate() {
+            let own = &precision[j] * &*effects;
+            (0..k).for_each(|c| precision[j][(c, c)] += 1.0 / self.variances[t][c]);
+            let Some(factor) = precision[j].clone().cholesky() else { continue };
+            *effects = factor.solve(&(&score[j] + own));
+            let spread = factor.inverse();
+            (0..k).for_each(|c| squares[c] += effects[c].powi(2) + spread[(c, c)]);
+        }
+        let count = self.effects[t].len() as f64;
+        squares.iter().enumerate().for_each(|(c, s)| self.variances[t][c] = (s / count).clamp(1e-4, 100.0));
+        for (i, (left, before)) in left.iter_mut().zip(before).enumerate() {
+            *left += before - self.effect(rows, t, i);
+        }
+    }
+}
