@@ -11,6 +11,7 @@ use mcvi_expr::{DType, Expr};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A target whose coordinates represent named parameters, which may be constrained.
@@ -27,6 +28,16 @@ pub trait BayesianModel: Target {
     /// The parameters, in the order of the free coordinates.
     fn parameters(&self) -> Vec<Parameter> {
         vec![Parameter::new("z", vec![self.dim()], self.dim())]
+    }
+
+    /// Names of the axes of parameters, quantities and observations, and labels along them, where it has any.
+    fn axes(&self) -> Axes {
+        Axes::default()
+    }
+
+    /// The names of parameters that only the computation needs: results list them last.
+    fn internal(&self) -> Vec<String> {
+        vec![]
     }
 
     /// The name of each element of each parameter, as in Stan: `theta[1]`, `L[1,2]`.
@@ -61,6 +72,13 @@ pub trait BayesianModel: Target {
     /// The same model with other observations of the same size, for simulated data.
     fn observing(&self, _observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
+    }
+
+    /// Roughly how many products of numbers one evaluation of the log density takes: inference looks less far around where
+    /// it is more.
+    fn work(&self) -> Result<usize> {
+        let observations: usize = self.observations()?.iter().map(|o| o.values.len()).sum();
+        Ok(self.dim() * (observations + 10))
     }
 
     /// What a saved run needs to reopen the model and its data; none if the model exists only in a program.
@@ -119,6 +137,23 @@ impl Parameter {
     /// The name of each element.
     pub fn names(&self) -> Vec<String> {
         Quantity { name: self.name.clone(), shape: self.shape.clone(), values: vec![] }.names()
+    }
+}
+
+/// Axes with names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axes {
+    /// The names of the axes of a quantity, by its name.
+    pub names: BTreeMap<String, Vec<String>>,
+    /// The labels along an axis, by its name.
+    pub labels: BTreeMap<String, Vec<String>>,
+}
+
+impl Axes {
+    /// The names of the axes of a quantity of this shape: its own, or else numbered.
+    pub fn of(&self, name: &str, shape: &[usize]) -> Vec<String> {
+        let named = self.names.get(name).filter(|names| names.len() == shape.len());
+        named.cloned().unwrap_or_else(|| (0..shape.len()).map(|i| format!("{name}_dim_{i}")).collect())
     }
 }
 
@@ -239,6 +274,12 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn parameters(&self) -> Vec<Parameter> {
         (**self).parameters()
     }
+    fn internal(&self) -> Vec<String> {
+        (**self).internal()
+    }
+    fn axes(&self) -> Axes {
+        (**self).axes()
+    }
     fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
         (**self).quantities(z, seed, hardware)
     }
@@ -253,6 +294,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         (**self).observing(observations)
+    }
+    fn work(&self) -> Result<usize> {
+        (**self).work()
     }
     fn source(&self) -> Option<Source> {
         (**self).source()

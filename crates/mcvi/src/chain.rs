@@ -351,7 +351,9 @@ impl Chain {
             let each = transition.size()?;
             count = count.saturating_add(*n);
             gradients = gradients.saturating_add(n.saturating_mul(transition.gradients()));
-            let sets = if *sharing == Sharing::Nothing { *n } else { 1.min(*n) };
+            // A network in time serves all steps.
+            let is_shared = *sharing != Sharing::Nothing || transition.contained().is_some();
+            let sets = if is_shared { 1.min(*n) } else { *n };
             weights = weights.saturating_add(sets.saturating_mul(each));
         }
         within("steps of a chain", count, 0..=limits::STEPS)?;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::initialisation::{Initialisation, positive_inverse};
-use crate::laplace::{ROWS, Values, precision};
+use crate::laplace::{Order, ROWS, Values, curvature, precision};
 use crate::params::Params;
 use crate::seed::derive_seed;
 use crate::target::Target;
@@ -26,8 +26,8 @@ impl Initialisation {
         let d = target.dim();
         let mut rng = StdRng::seed_from_u64(derive_seed(seed, "expected curvature"));
         let half = DMatrix::from_fn(d, pairs, |_, _| -> f64 { StandardNormal.sample(&mut rng) });
-        let mut point = Values::new(target, params, 1)?;
-        let mut rows = Values::new(target, params, d.min(ROWS))?;
+        let mut point = Values::new(target, params, 1, Order::Gradient)?;
+        let mut rows = None;
         let mut best = self.clone();
         let mut bound = f64::NEG_INFINITY;
         let mut next = Some(Sample::new(&mut point, self, &half)?);
@@ -41,17 +41,28 @@ impl Initialisation {
             if gain < ENOUGH {
                 break;
             }
-            let n = sample.points.len() as f64;
-            let mut curvature = DMatrix::zeros(d, d);
-            for z in &sample.points {
-                curvature += precision(&mut rows, z)? / n;
-            }
-            let (covariance, bent) = positive_inverse(&curvature, |_| Ok(None))?;
-            if bent {
-                break;
-            }
-            let center = DVector::from_column_slice(&best.center) - &covariance * &sample.gradient;
-            let to = Initialisation::gaussian(center.as_slice().to_vec(), covariance);
+            let center = DVector::from_column_slice(&best.center);
+            let to = if let Some(low) = best.as_low_rank() {
+                let mut points = Values::new(target, params, sample.points.len(), Order::Curvature)?;
+                let diagonal: Vec<f64> = low.sd.iter().map(|s| s.powi(-2)).collect();
+                let low = curvature(&mut points, &sample.points, &diagonal)?.covariance;
+                let center = center - low.times(&low.transposed(&sample.gradient));
+                Some(Initialisation::low_rank(center.as_slice().to_vec(), low))
+            } else {
+                let rows = match &mut rows {
+                    Some(rows) => rows,
+                    none => none.insert(Values::new(target, params, d.min(ROWS), Order::Curvature)?),
+                };
+                let n = sample.points.len() as f64;
+                let mut curvature = DMatrix::zeros(d, d);
+                for z in &sample.points {
+                    curvature += precision(rows, z)? / n;
+                }
+                let (covariance, bent) = positive_inverse(&curvature, |_| Ok(None))?;
+                let center = center - &covariance * &sample.gradient;
+                (!bent).then(|| Initialisation::gaussian(center.as_slice().to_vec(), covariance))
+            };
+            let Some(to) = to else { break };
             next = Some(Sample::new(&mut point, &to, &half)?);
         }
         best.warning.clone_from(&self.warning);
@@ -70,12 +81,9 @@ struct Sample {
 
 impl Sample {
     fn new(values: &mut Values, at: &Initialisation, half: &DMatrix<f64>) -> Result<Self> {
-        let (d, units) = (at.center.len(), at.positions());
-        let lower = DMatrix::from_row_slice(d, d, &units.factor());
-        let center = DVector::from_column_slice(&at.center);
-        let apart = &lower * half;
-        let both = apart.column_iter().flat_map(|e| [&center + e, &center - e]);
-        let points: Vec<Vec<f64>> = both.map(|z| z.as_slice().to_vec()).collect();
+        let d = at.center.len();
+        let both = half.column_iter().flat_map(|e| [e.into_owned(), -e]);
+        let points: Vec<Vec<f64>> = both.map(|e| at.original(e.as_slice())).collect();
         let n = points.len() as f64;
         let (mut gradient, mut value) = (DVector::zeros(d), 0.0);
         for z in &points {
@@ -83,8 +91,7 @@ impl Sample {
             gradient += slope / n;
             value += here / n;
         }
-        let log_det: f64 = lower.diagonal().iter().map(|s| s.ln()).sum();
-        Ok(Sample { at: at.clone(), points, gradient, bound: log_det - value })
+        Ok(Sample { at: at.clone(), points, gradient, bound: at.log_det() - value })
     }
 }
 

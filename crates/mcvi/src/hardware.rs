@@ -1,6 +1,9 @@
 //! The hardware that programs run on.
 
-use mcvi_expr::{Device, ProgramBuilder};
+use crate::error::Result;
+use mcvi_expr::{Communicator, Device, Error, Parts, ProgramBuilder};
+use std::fmt;
+use std::sync::Arc;
 
 /// The hardware to compute on. Results depend on the device and its precision, not on the number of threads or
 /// multiprocessors.
@@ -14,7 +17,36 @@ pub struct Hardware {
     pub full_precision: bool,
     /// On a GPU, use at most this many multiprocessors, so that several programs can run side by side; none for all.
     pub multiprocessors: Option<usize>,
+    /// The ranks that work together, of which this is one; none if it works alone.
+    pub ranks: Option<Ranks>,
 }
+
+/// Processes that work together, from one of them. They do so as long as they live.
+#[derive(Clone, Copy)]
+pub struct Ranks(&'static Arc<dyn Communicator>);
+
+impl Ranks {
+    /// The ranks behind a communicator.
+    pub fn new(communicator: impl Communicator + 'static) -> Self {
+        let communicator: Arc<dyn Communicator> = Arc::new(communicator);
+        Ranks(Box::leak(Box::new(communicator)))
+    }
+}
+
+impl PartialEq for Ranks {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+impl Eq for Ranks {}
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.0.rank(), self.0.size())
+    }
+}
+
+/// The tag of messages between programs; sums in programs have larger ones.
+const BETWEEN: u32 = 0;
 
 impl Default for Hardware {
     /// The CPU with all its threads.
@@ -26,7 +58,35 @@ impl Default for Hardware {
 impl Hardware {
     /// The CPU with this many threads.
     pub fn with_threads(threads: usize) -> Self {
-        Hardware { device: Device::Cpu, threads, full_precision: false, multiprocessors: None }
+        Hardware { device: Device::Cpu, threads, full_precision: false, multiprocessors: None, ranks: None }
+    }
+
+    /// This rank, from 0 on, and how many there are.
+    pub fn rank(self) -> (usize, usize) {
+        self.ranks.map_or((0, 1), |ranks| (ranks.0.rank(), ranks.0.size()))
+    }
+
+    /// Whether this rank writes and speaks for all.
+    pub fn is_first(self) -> bool {
+        self.rank().0 == 0
+    }
+
+    /// A computation in this many parts, shared out among the ranks.
+    pub(crate) fn parts(self, total: usize) -> Result<Parts> {
+        Ok(self.ranks.map_or_else(|| Ok(Parts::alone(total)), |ranks| Parts::new(ranks.0.clone(), total))?)
+    }
+
+    /// What every rank has, in the order of ranks.
+    pub(crate) fn gather(self, mine: Vec<f64>) -> Result<Vec<Vec<f64>>> {
+        let Some(Ranks(ranks)) = self.ranks else { return Ok(vec![mine]) };
+        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let all = ranks.exchange(BETWEEN, vec![bytes; ranks.size()]).map_err(|message| Error::Ranks { message })?;
+        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()).collect())
+    }
+
+    /// Whether it holds on any rank.
+    pub(crate) fn any(self, here: bool) -> Result<bool> {
+        Ok(self.gather(vec![f64::from(u8::from(here))])?.iter().flatten().any(|x| *x != 0.0))
     }
 
     /// What results depend on, in words: the kind of device and the precision of its matrix products.

@@ -2,7 +2,10 @@
 
 use crate::dense::Factor;
 use crate::error::{Error, Result};
-use crate::units::{Covariance, Units};
+use crate::low_rank::{LowRank, RANK};
+use crate::record::{Record, finite};
+use crate::units::{Covariance, Dependence, Units};
+use mcvi_expr::Array;
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +31,15 @@ enum Spread {
     Diagonal(Vec<f64>),
     /// A matrix.
     Full { covariance: Arc<Covariance>, scales: OnceLock<Scales> },
+    /// A few directions beside independent coordinates.
+    LowRank { covariance: Arc<LowRank>, precision: Arc<LowRank> },
 }
+
+/// Dimension up to which a covariance is a matrix without asking whether a low rank would do.
+pub(crate) const FULL: usize = 500;
+
+/// Points that a covariance of low rank is made of, at most.
+const MOMENTS: usize = 5000;
 
 /// What is derived from a covariance: standard deviations of positions and momenta, as in [`Units`], and the covariance of
 /// momenta.
@@ -44,6 +55,7 @@ impl PartialEq for Spread {
         match (self, other) {
             (Spread::Diagonal(a), Spread::Diagonal(b)) => a == b,
             (Spread::Full { covariance: a, .. }, Spread::Full { covariance: b, .. }) => a.matrix == b.matrix,
+            (Spread::LowRank { covariance: a, .. }, Spread::LowRank { covariance: b, .. }) => a == b,
             _ => false,
         }
     }
@@ -76,10 +88,17 @@ impl Initialisation {
         Ok(Initialisation::gaussian(center.to_vec(), DMatrix::from_row_slice(d, d, covariance)))
     }
 
-    /// The mean and the covariance of points, such as the draws of a fit.
+    /// The mean and the covariance of points, such as the draws of a fit; in many dimensions, the covariance by a low rank.
     pub fn moments(points: &[Vec<f64>]) -> Self {
         let (n, d) = (points.len() as f64, points.first().map_or(0, Vec::len));
         let center: Vec<f64> = (0..d).map(|i| points.iter().map(|z| z[i]).sum::<f64>() / n).collect();
+        if d > FULL {
+            // Where points are not finite, neither is the covariance.
+            let lost = |_| Initialisation::from_spread(center.clone(), Spread::Diagonal(vec![f64::NAN; d]));
+            let few = &points[..points.len().min(MOMENTS)];
+            let found = LowRank::of_points(few, &center, RANK);
+            return found.map(|low| Initialisation::low_rank(center.clone(), low)).unwrap_or_else(lost);
+        }
         let mut covariance = DMatrix::zeros(d, d);
         // A thousand at once: a copy of all would double the memory that the points take.
         for points in points.chunks(1000) {
@@ -104,6 +123,17 @@ impl Initialisation {
         Initialisation::from_spread(center, spread)
     }
 
+    /// A centre and a covariance of low rank plus a diagonal.
+    pub(crate) fn low_rank(center: Vec<f64>, covariance: LowRank) -> Self {
+        let spread = if covariance.gain.is_empty() {
+            Spread::Diagonal(covariance.sd)
+        } else {
+            let precision = Arc::new(covariance.inverse());
+            Spread::LowRank { covariance: Arc::new(covariance), precision }
+        };
+        Initialisation::from_spread(center, spread)
+    }
+
     fn from_spread(center: Vec<f64>, spread: Spread) -> Self {
         Initialisation { center, spread: Arc::new(spread), warning: None, seed: 0 }
     }
@@ -114,21 +144,128 @@ impl Initialisation {
         match self.spread.as_ref() {
             // A symmetric matrix: its columns are its rows.
             Spread::Full { covariance, .. } => covariance.matrix.as_slice().into(),
+            Spread::LowRank { covariance, .. } => covariance.matrix().as_slice().to_vec().into(),
             Spread::Diagonal(sd) => {
                 (0..d * d).map(|i| if i / d == i % d { sd[i / d] * sd[i / d] } else { 0.0 }).collect()
             }
         }
     }
 
+    /// The covariance, if it is of low rank plus a diagonal.
+    pub(crate) fn as_low_rank(&self) -> Option<&LowRank> {
+        match self.spread.as_ref() {
+            Spread::LowRank { covariance, .. } => Some(covariance),
+            _ => None,
+        }
+    }
+
+    /// Whether all of it is finite.
+    pub(crate) fn is_finite(&self) -> bool {
+        let spread: &mut dyn Iterator<Item = &f64> = match self.spread.as_ref() {
+            Spread::Diagonal(sd) => &mut sd.iter(),
+            Spread::Full { covariance, .. } => &mut covariance.matrix.iter(),
+            Spread::LowRank { covariance, .. } => &mut covariance.sd.iter().chain(&covariance.gain),
+        };
+        spread.chain(&self.center).all(|x| x.is_finite())
+    }
+
+    /// c + Ly, where LLᵀ is the covariance.
+    pub(crate) fn original(&self, y: &[f64]) -> Vec<f64> {
+        let d = y.len();
+        let apart = |i: usize, x: f64| self.center[i] + x;
+        match self.spread.as_ref() {
+            Spread::Diagonal(sd) => (0..d).map(|i| apart(i, sd[i] * y[i])).collect(),
+            Spread::Full { covariance, .. } => {
+                let row = |i: usize| covariance.factor()[i * d..=i * d + i].iter().zip(y).map(|(l, y)| l * y).sum();
+                (0..d).map(|i| apart(i, row(i))).collect()
+            }
+            Spread::LowRank { covariance, .. } => {
+                let v = covariance.times(&DVector::from_column_slice(y));
+                (0..d).map(|i| apart(i, v[i])).collect()
+            }
+        }
+    }
+
+    /// y of z = c + Ly.
+    pub(crate) fn standardised(&self, z: &[f64]) -> DVector<f64> {
+        let d = z.len();
+        let mut y = DVector::from_fn(d, |i, _| z[i] - self.center[i]);
+        match self.spread.as_ref() {
+            Spread::Diagonal(sd) => (0..d).for_each(|i| y[i] /= sd[i]),
+            Spread::Full { covariance, .. } => {
+                let factor = covariance.factor();
+                for i in 0..d {
+                    let row = &factor[i * d..=i * d + i];
+                    let before: f64 = row[..i].iter().zip(y.iter()).map(|(l, y)| l * y).sum();
+                    y[i] = (y[i] - before) / row[i];
+                }
+            }
+            Spread::LowRank { covariance, .. } => y = covariance.solve(&y),
+        }
+        y
+    }
+
+    /// log |det L|.
+    pub(crate) fn log_det(&self) -> f64 {
+        let d = self.center.len();
+        match self.spread.as_ref() {
+            Spread::Diagonal(sd) => sd.iter().map(|s| s.ln()).sum(),
+            Spread::Full { covariance, .. } => covariance.factor().iter().step_by(d + 1).map(|s| s.ln()).sum(),
+            Spread::LowRank { covariance, .. } => covariance.log_det(),
+        }
+    }
+
+    /// Add centre and covariance to a record, under names that begin so.
+    pub(crate) fn record(&self, record: &mut Record, prefix: &str) -> Result<()> {
+        let d = self.center.len();
+        let mut set = |name: &str, array| record.set_array(&format!("{prefix}{name}"), array);
+        set("center", Array::new(d, self.center.clone())?);
+        match self.as_low_rank() {
+            None => set("covariance", Array::new([d, d], self.covariance().into_owned())?),
+            Some(low) => {
+                let (sd, gain) = (low.sd.clone(), low.gain.clone());
+                set("sd", Array::new(d, sd)?);
+                set("directions", Array::new([gain.len(), d], low.directions.as_slice().to_vec())?);
+                set("gain", Array::new(gain.len(), gain)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same from a record.
+    pub(crate) fn recorded(record: &Record, prefix: &str) -> Result<Self, String> {
+        let read = |name: &str| record.array(&format!("{prefix}{name}"));
+        let center = read("center")?;
+        finite(&format!("{prefix}center"), center)?;
+        let (center, text) = (center.to_f64(), |e: Error| e.to_string());
+        let Ok(gain) = read("gain") else {
+            let covariance = read("covariance")?.to_f64();
+            if covariance.len() != center.len().pow(2) {
+                return Err(format!("`{prefix}covariance` is not a matrix of {} rows", center.len()));
+            }
+            return Initialisation::with_covariance(&center, &covariance).map_err(text);
+        };
+        let (sd, directions, gain) = (read("sd")?.to_f64(), read("directions")?.to_f64(), gain.to_f64());
+        if sd.len() != center.len() || directions.len() != center.len() * gain.len() {
+            return Err(format!("`{prefix}directions` are not {} of {} numbers", gain.len(), center.len()));
+        }
+        let directions = DMatrix::from_vec(sd.len(), gain.len(), directions);
+        Ok(Initialisation::low_rank(center, LowRank::new(sd, directions, gain).map_err(text)?))
+    }
+
     /// Typical values of z.
     pub(crate) fn positions(&self) -> Units {
         let center = self.center.clone();
         match self.spread.as_ref() {
-            Spread::Diagonal(sd) => Units { center, scale: sd.clone(), conditional: sd.clone(), covariance: None },
+            Spread::Diagonal(sd) => {
+                let dependence = Dependence::Independent;
+                Units { center, scale: sd.clone(), conditional: sd.clone(), dependence }
+            }
             Spread::Full { covariance, scales } => {
                 let [scale, conditional] = scales.get_or_init(|| Scales::new(&covariance.matrix)).positions.clone();
-                Units { center, scale, conditional, covariance: Some(covariance.clone()) }
+                Units { center, scale, conditional, dependence: Dependence::Full(covariance.clone()) }
             }
+            Spread::LowRank { covariance, precision } => low_rank_units(center, covariance, precision),
         }
     }
 
@@ -138,15 +275,22 @@ impl Initialisation {
         match self.spread.as_ref() {
             Spread::Diagonal(sd) => {
                 let scale: Vec<f64> = sd.iter().map(|s| s.recip()).collect();
-                Units { center, conditional: scale.clone(), scale, covariance: None }
+                Units { center, conditional: scale.clone(), scale, dependence: Dependence::Independent }
             }
             Spread::Full { covariance, scales } => {
                 let scales = scales.get_or_init(|| Scales::new(&covariance.matrix));
                 let [scale, conditional] = scales.momenta.clone();
-                Units { center, scale, conditional, covariance: Some(scales.precision.clone()) }
+                Units { center, scale, conditional, dependence: Dependence::Full(scales.precision.clone()) }
             }
+            Spread::LowRank { covariance, precision } => low_rank_units(center, precision, covariance),
         }
     }
+}
+
+/// Units of a covariance and its inverse.
+fn low_rank_units(center: Vec<f64>, covariance: &Arc<LowRank>, inverse: &LowRank) -> Units {
+    let conditional = inverse.scale().iter().map(|s| s.recip()).collect();
+    Units { center, scale: covariance.scale(), conditional, dependence: Dependence::LowRank(covariance.clone()) }
 }
 
 impl Scales {

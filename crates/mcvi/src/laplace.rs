@@ -3,58 +3,128 @@
 use crate::compile::Compile;
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
-use crate::initialisation::{Initialisation, positive_inverse};
+use crate::initialisation::{FULL, Initialisation, positive_inverse};
+use crate::low_rank::{Found, LowRank, RANK};
 use crate::minimise::minimise;
 use crate::params::Params;
 use crate::scope::Choices;
-use crate::target::{Landscape, Target};
+use crate::target::{Landscape, Target, evaluate};
 use mcvi_expr::{Array, DType, Program, grad};
 use nalgebra::{DMatrix, DVector};
 
-/// Maximum dimension in which the full Hessian is computed.
+/// Maximum dimension in which the full Hessian is inverted. Above [`FULL`] that is done only where a low rank does not do.
 const WHOLE_HESSIAN: usize = 2048;
+/// What a low rank may leave out, as a squared norm: four times the nats that are lost.
+const LEFT_OUT: f64 = 4.0;
+/// Evaluations in a search for the mode, in the units given and in those of the curvature.
+const EVALUATIONS: usize = 3000;
+const EVALUATIONS_AGAIN: usize = 500;
 /// Rows of the Hessian that are computed at once.
 pub(crate) const ROWS: usize = 512;
+/// Places at which the log density is computed at once.
+const PLACES: usize = 64;
 
 impl Initialisation {
     /// Search for a mode from `guess` (or the origin) and compute the curvature there.
     pub fn laplace(target: &dyn Target, params: &Params, guess: Option<&[f64]>) -> Result<Self> {
-        let d = target.dim();
-        if d == 0 {
+        let mut climber = Climber::new(target, params)?;
+        match guess {
+            Some(guess) => climber.climb(guess),
+            None => climber.climb(&vec![0.0; target.dim()]),
+        }
+    }
+}
+
+/// Searches for modes from any number of places, with programs that are compiled once.
+pub(crate) struct Climber<'a> {
+    target: &'a dyn Target,
+    params: &'a Params,
+    value: Values,
+    /// Rows of the Hessian; compiled when first needed.
+    rows: Option<Values>,
+}
+
+impl<'a> Climber<'a> {
+    pub fn new(target: &'a dyn Target, params: &'a Params) -> Result<Self> {
+        if target.dim() == 0 {
             return Err(Error::Target { why: "it has no coordinates".to_owned() });
         }
-        let origin = vec![0.0; d];
-        let guess = guess.unwrap_or(&origin);
+        // In many dimensions the curvature is that along some directions.
+        let order = if target.dim() > FULL { Order::Curvature } else { Order::Gradient };
+        Ok(Climber { target, params, value: Values::new(target, params, 1, order)?, rows: None })
+    }
+
+    /// Search for a mode from `guess` and compute the curvature there.
+    pub fn climb(&mut self, guess: &[f64]) -> Result<Initialisation> {
+        let d = self.target.dim();
         if guess.len() != d {
             let why = format!("the guess has {} coordinates, the target {d}", guess.len());
             return Err(Error::Setting { what: "initialisation", why });
         }
-        let mut value = Values::new(target, params, 1)?;
+        let Climber { target, params, value, rows } = self;
         let (first, _) = value.descent(guess)?;
         if !first.is_finite() {
             let why = format!("its log density is {} at the starting point; give one where it is finite", -first);
             return Err(Error::Target { why });
         }
-        let (center, settled) = minimise(|z| value.descent(z), guess, 3000)?;
-        let (center, covariance, settled, bent) = if d <= WHOLE_HESSIAN {
-            newton(&mut value, &mut Values::new(target, params, d.min(ROWS))?, center)?
-        } else {
-            // One row of the product is the sum over a row of the matrix: for a dominant diagonal, close enough to
-            // start from.
-            let sums = Values::new(target, params, 1)?.curvature(&center, &vec![1.0; d])?;
-            let precision = DMatrix::from_diagonal(&DVector::from_iterator(d, sums.iter().map(|h| -h)));
-            let (covariance, bent) = positive_inverse(&precision, |_| Ok(None))?;
-            (center, covariance, settled, bent)
+        let rows = match rows {
+            Some(rows) => rows,
+            None => rows.insert(Values::new(*target, params, d.min(ROWS), Order::Curvature)?),
+        };
+        let (center, settled) = minimise(|z| value.descent(z), guess, EVALUATIONS)?;
+        let low_rank = if d > FULL { Some(low_rank(value, rows, center.clone())?) } else { None };
+        let (mut initialisation, settled, bent) = match low_rank {
+            Some((center, found, again)) if d > WHOLE_HESSIAN || found.left_out <= LEFT_OUT => {
+                (Initialisation::low_rank(center, found.covariance), settled || again, !found.positive)
+            }
+            _ => {
+                let (center, covariance, settled, bent) = newton(value, rows, center)?;
+                (Initialisation::gaussian(center, covariance), settled, bent)
+            }
         };
         let warning = match (settled, bent) {
             (true, false) => None,
             (false, _) => Some("no mode was found: the log density still rises where the search stopped".to_owned()),
             (true, true) => Some("the log density is not curved downwards at the mode in every direction".to_owned()),
         };
-        let mut initialisation = Initialisation::gaussian(center, covariance);
         initialisation.warning = warning;
         Ok(initialisation)
     }
+}
+
+/// The curvature by a low rank, and the mode, searched for again in its units; whether that search converged.
+fn low_rank(value: &mut Values, rows: &mut Values, center: Vec<f64>) -> Result<(Vec<f64>, Found, bool)> {
+    let mut curvature = |value: &mut Values, z: &[f64]| {
+        let mut diagonal = vec![];
+        rows.hessian(z, |i, row| diagonal.push(-row[i]))?;
+        curvature(value, &[z.to_vec()], &diagonal)
+    };
+    let found = curvature(value, &center)?;
+    let at = Initialisation::low_rank(center, found.covariance.clone());
+    let in_units = |y: &[f64]| {
+        let (height, slope) = value.descent(&at.original(y))?;
+        Ok((height, found.covariance.transposed(&slope)))
+    };
+    let (y, settled) = minimise(in_units, &vec![0.0; at.center.len()], EVALUATIONS_AGAIN)?;
+    // Where the centre has hardly moved, the curvature is the same.
+    if y.iter().map(|y| y * y).sum::<f64>() < 1e-2 {
+        return Ok((at.center, found, settled));
+    }
+    let center = at.original(&y);
+    let found = curvature(value, &center)?;
+    Ok((center, found, settled))
+}
+
+/// The inverse of the negative Hessian, averaged over some points, by a low rank; about its diagonal is known. `values` has a
+/// row for each point.
+pub(crate) fn curvature(values: &mut Values, at: &[Vec<f64>], diagonal: &[f64]) -> Result<Found> {
+    let (n, flat) = (at.len() as f64, at.concat());
+    LowRank::of_precision(diagonal, RANK, |v| {
+        let products = values.curvature(&flat, &v.as_slice().repeat(at.len()))?;
+        let mut sum = DVector::zeros(v.len());
+        products.chunks(v.len()).for_each(|product| sum -= DVector::from_column_slice(product) / n);
+        Ok(sum)
+    })
 }
 
 /// Newton's method from a point near the mode, where the units of the coordinates no longer matter: the mode, the
@@ -90,33 +160,50 @@ fn newton(value: &mut Values, rows: &mut Values, mut center: Vec<f64>) -> Result
     }
 }
 
+/// The highest derivative that is computed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    Value,
+    Gradient,
+    Curvature,
+}
+
 /// Compiled log density, gradient and Hessian-vector product over some rows.
 pub(crate) struct Values {
     program: Program,
+    order: Order,
     rows: usize,
     d: usize,
     dtype: DType,
 }
 
 impl Values {
-    pub fn new(target: &dyn Target, params: &Params, rows: usize) -> Result<Self> {
+    pub fn new(target: &dyn Target, params: &Params, rows: usize, order: Order) -> Result<Self> {
         let (d, dtype) = (target.dim(), target.dtype());
         // A search is sequential: there is nothing to share among threads or to send to a GPU.
         let (initialisation, hardware) = (&Initialisation::standard(d), Hardware::with_threads(1));
         let compile = Compile { dtype, rows, choices: Choices::Sample, initialisation, params, hardware };
-        let (program, ()) = compile.program(|scope, program| {
+        let (program, ()) = compile.program(|scope, mut program| {
             let graph = scope.graph();
-            let (z, v) = (graph.input("z", dtype, [rows, d]), graph.input("v", dtype, [rows, d]));
+            let z = graph.input("z", dtype, [rows, d]);
+            if order == Order::Value {
+                return Ok((program.output("log_p", evaluate(target, scope, z)?), ()));
+            }
             let at = Landscape { target, scope: scope.clone(), bridge: None, known: None }.at(z)?;
-            let product = grad((at.gradient * v).sum_all(), &[z])?[0];
-            let program = program.output("log_p", at.log_p).output("gradient", at.gradient);
-            Ok((program.output("product", product), ()))
+            program = program.output("log_p", at.log_p).output("gradient", at.gradient);
+            if order == Order::Curvature {
+                let v = graph.input("v", dtype, [rows, d]);
+                program = program.output("product", grad((at.gradient * v).sum_all(), &[z])?[0]);
+            }
+            Ok((program, ()))
         })?;
-        Ok(Values { program, rows, d, dtype })
+        Ok(Values { program, order, rows, d, dtype })
     }
 
-    fn run(&mut self, z: &[f64], v: &[f64]) -> Result<()> {
-        for (name, values) in [("z", z), ("v", v)] {
+    fn run(&mut self, z: &[f64], v: Option<&[f64]>) -> Result<()> {
+        let zero = (self.order == Order::Curvature && v.is_none()).then(|| vec![0.0; z.len()]);
+        for (name, values) in [("z", Some(z)), ("v", v.or(zero.as_deref()))] {
+            let Some(values) = values else { continue };
             self.program.write(name, &Array::new([self.rows, self.d], values.to_vec())?.cast(self.dtype))?;
         }
         Ok(self.program.run(1)?)
@@ -124,7 +211,7 @@ impl Values {
 
     /// −log p and its gradient.
     pub fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
-        self.run(z, &vec![0.0; z.len()])?;
+        self.run(z, None)?;
         let value = -self.program.output("log_p")?.to_f64()[0];
         let gradient = DVector::from_vec(self.program.output("gradient")?.to_f64());
         Ok((if value.is_nan() { f64::INFINITY } else { value }, -gradient))
@@ -152,9 +239,22 @@ impl Values {
         Ok(None)
     }
 
-    /// The Hessian times v.
+    /// Each row of the Hessian, with its number.
+    fn hessian(&mut self, z: &[f64], mut row: impl FnMut(usize, &[f64])) -> Result<()> {
+        let (d, at_once) = (z.len(), self.rows);
+        let copies = z.repeat(at_once);
+        for first in (0..d).step_by(at_once) {
+            // Every row is a copy of z with its own direction, so one evaluation gives as many rows of the matrix.
+            let unit: Vec<f64> = (0..at_once * d).map(|i| f64::from(first + i / d == i % d)).collect();
+            let products = self.curvature(&copies, &unit)?;
+            products.chunks(d).zip(first..d).for_each(|(product, i)| row(i, product));
+        }
+        Ok(())
+    }
+
+    /// The Hessian times v, row by row.
     fn curvature(&mut self, z: &[f64], v: &[f64]) -> Result<Vec<f64>> {
-        self.run(z, v)?;
+        self.run(z, Some(v))?;
         Ok(self.program.output("product")?.to_f64())
     }
 }
@@ -166,20 +266,22 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
         let why = format!("needs at least one point, and {d} coordinates for each");
         return Err(Error::Setting { what: "log density", why });
     }
-    let mut values = Values::new(target, &Params::default(), places.len())?;
-    values.run(&places.concat(), &vec![0.0; places.len() * d])?;
-    Ok(values.program.output("log_p")?.to_f64())
+    let at_once = places.len().min(PLACES);
+    let mut values = Values::new(target, &Params::default(), at_once, Order::Value)?;
+    let mut all = Vec::with_capacity(places.len());
+    for some in places.chunks(at_once) {
+        let mut z = some.concat();
+        z.resize(at_once * d, 0.0);
+        values.run(&z, None)?;
+        all.extend_from_slice(&values.program.output("log_p")?.to_f64()[..some.len()]);
+    }
+    Ok(all)
 }
 
 /// The negative Hessian.
 pub(crate) fn precision(rows: &mut Values, z: &[f64]) -> Result<DMatrix<f64>> {
-    let (d, at_once) = (z.len(), rows.rows);
-    let copies = z.repeat(at_once);
-    let mut hessian = Vec::with_capacity(d.next_multiple_of(at_once) * d);
-    for first in (0..d).step_by(at_once) {
-        // Every row is a copy of z with its own direction, so one evaluation gives as many rows of the matrix.
-        let unit: Vec<f64> = (0..at_once * d).map(|i| f64::from(first + i / d == i % d)).collect();
-        hessian.extend(rows.curvature(&copies, &unit)?);
-    }
-    Ok(DMatrix::from_row_slice(d, d, &hessian[..d * d]) * -1.0)
+    let d = z.len();
+    let mut hessian = Vec::with_capacity(d * d);
+    rows.hessian(z, |_, row| hessian.extend_from_slice(row))?;
+    Ok(DMatrix::from_row_slice(d, d, &hessian) * -1.0)
 }

@@ -86,6 +86,7 @@ pub mod infer;
 mod initialisation;
 mod laplace;
 pub mod limits;
+mod low_rank;
 mod minimise;
 pub mod model;
 pub mod network;
@@ -106,15 +107,15 @@ mod wide;
 
 pub use any::Own;
 pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpread, Mixture, NamedValues};
-pub use bayesian_model::{About, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
+pub use bayesian_model::{About, Axes, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
 pub use bound::{Estimate, lower_bound, upper_bound};
 pub use chain::{Chain, Sharing};
 pub use error::{Error, Result};
 pub use fit::{fit, fit_observed};
-pub use hardware::Hardware;
+pub use hardware::{Hardware, Ranks};
 pub use initialisation::Initialisation;
 pub use laplace::log_density;
-pub use mcvi_expr::{Array, DType, Device, Expr, External, grad};
+pub use mcvi_expr::{Array, Communicator, DType, Device, Expr, External, grad};
 pub use params::{Group, Param, Params};
 #[doc(hidden)]
 pub use record::reseal;

@@ -1,6 +1,7 @@
 //! Typical centre and scale of a quantity: the units in which it is learned.
 
 use crate::dense::Factor;
+use crate::low_rank::LowRank;
 use nalgebra::DMatrix;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -14,14 +15,23 @@ pub struct Units {
     pub scale: Vec<f64>,
     /// Standard deviation of each coordinate when the others are held fixed.
     pub conditional: Vec<f64>,
-    /// The covariance and its factor; none where coordinates are independent.
-    pub(crate) covariance: Option<Arc<Covariance>>,
+    /// How coordinates depend on each other.
+    pub(crate) dependence: Dependence,
+}
+
+/// How coordinates depend on each other.
+#[derive(Clone, Debug)]
+pub(crate) enum Dependence {
+    Independent,
+    Full(Arc<Covariance>),
+    LowRank(Arc<LowRank>),
 }
 
 impl Units {
     /// Those of a standard normal.
     pub(crate) fn standard(dim: usize) -> Self {
-        Units { center: vec![0.0; dim], scale: vec![1.0; dim], conditional: vec![1.0; dim], covariance: None }
+        let dependence = Dependence::Independent;
+        Units { center: vec![0.0; dim], scale: vec![1.0; dim], conditional: vec![1.0; dim], dependence }
     }
 
     /// The number of coordinates.
@@ -32,9 +42,12 @@ impl Units {
     /// Lower triangular factor of the covariance, row by row. It is computed when it is first asked for.
     pub fn factor(&self) -> Cow<'_, [f64]> {
         let d = self.dim();
-        match &self.covariance {
-            Some(covariance) => covariance.factor().into(),
-            None => (0..d * d).map(|i| if i / d == i % d { self.scale[i / d] } else { 0.0 }).collect(),
+        match &self.dependence {
+            Dependence::Full(covariance) => covariance.factor().into(),
+            Dependence::LowRank(low) => Covariance::new(low.matrix()).factor().to_vec().into(),
+            Dependence::Independent => {
+                (0..d * d).map(|i| if i / d == i % d { self.scale[i / d] } else { 0.0 }).collect()
+            }
         }
     }
 }
@@ -52,7 +65,7 @@ impl Covariance {
     }
 
     /// The lower triangular factor, row by row; of the diagonal alone where there is none.
-    fn factor(&self) -> &[f64] {
+    pub fn factor(&self) -> &[f64] {
         self.factor.get_or_init(|| {
             let diagonal = || DMatrix::from_diagonal(&self.matrix.diagonal().map(f64::sqrt));
             let lower = Factor::new(&self.matrix).map_or_else(diagonal, |factor| factor.lower);

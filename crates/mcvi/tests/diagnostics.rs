@@ -1,8 +1,8 @@
 //! The diagnostics against ArviZ and numpy (tests/data/reference.py), and the properties and edges they must keep.
 
 use mcvi::diagnostics::{
-    autocorrelated_ess, effective_sample_size, log_mean_exp, mean, monte_carlo_se, psis, r_squared, split_r_hat,
-    zero_weights,
+    Weights, autocorrelated_ess, effective_sample_size, log_mean_exp, mean, monte_carlo_se, psis, r_squared,
+    split_r_hat, summarise, zero_weights,
 };
 use serde_json::Value;
 
@@ -30,6 +30,18 @@ fn assert_near(ours: f64, theirs: f64, tolerance: f64, what: &str) {
 fn scattered(n: usize) -> Vec<f64> {
     let fractions = (1..=n).map(|i| (i as f64 * 0.618_033_988_749_894_9).fract());
     fractions.map(|u| 2.0 * (u * 7919.0).fract() - 1.0).collect()
+}
+
+/// The first element of a Cholesky factor of correlations is 1 but for rounding, which reweighting must not make anything of.
+#[test]
+fn a_constant_has_no_spread() {
+    let values: Vec<f64> = (0..5000).map(|i| if i % 3 == 0 { 1.0 + f64::EPSILON } else { 1.0 }).collect();
+    let log_weights: Vec<f64> = scattered(5000);
+    for weights in [Weights::even(5000), Weights::smoothed(&log_weights)] {
+        let found = summarise(&values, &weights);
+        assert_eq!(found.sd, 0.0);
+        assert!((found.mean - 1.0).abs() < 1e-15 && found.has_mean && found.has_sd);
+    }
 }
 
 #[test]

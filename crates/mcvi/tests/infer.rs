@@ -218,17 +218,23 @@ fn two_modes_are_fitted_by_a_mixture_with_the_right_masses() {
 #[test]
 fn far_and_narrow_modes_are_found_or_missed_mass_is_said() {
     // One that the origin does not lead to, with nearly all of the mass; one that is narrow and far; more than can be fitted.
-    let normals = |parts: Vec<(f64, f64, f64)>| {
-        target(2, move |scope, z| {
+    let normals = |d: usize, parts: Vec<(f64, f64, f64)>| {
+        target(d, move |scope, z| {
             let part = |(share, mean, sd): (f64, f64, f64)| {
                 let log = (z - mean).square().sum(&[1]) * (-0.5 / (sd * sd));
-                (log + (share.ln() - std::f64::consts::TAU.ln() - 2.0 * sd.ln())).expand(1)
+                (log + (share.ln() - d as f64 * (0.5 * std::f64::consts::TAU.ln() + sd.ln()))).expand(1)
             };
             scope.graph().concat(&parts.iter().copied().map(part).collect::<Vec<_>>(), 1).logsumexp(&[1])
         })
     };
-    for parts in [vec![(0.024, -5.4, 1.8), (0.976, 5.4, 1.0)], vec![(0.8, 0.0, 2.0), (0.2, 20.0, 0.5)]] {
-        let posterior = infer(normals(parts.clone()), &request(ChainChoice::Auto, 1)).expect("a posterior");
+    // In 8 dimensions one annealed particle in 65,000 ends in a mode a quarter as wide, but one ray in 100,000 crosses its basin.
+    let far = [
+        (2, vec![(0.024, -5.4, 1.8), (0.976, 5.4, 1.0)]),
+        (2, vec![(0.8, 0.0, 2.0), (0.2, 20.0, 0.5)]),
+        (8, vec![(0.4, 0.0, 1.0), (0.6, 4.0, 0.25)]),
+    ];
+    for (d, parts) in far {
+        let posterior = infer(normals(d, parts.clone()), &request(ChainChoice::Auto, 1)).expect("a posterior");
         assert_eq!(posterior.verdict.kind, VerdictKind::Good, "{:?}", posterior.verdict);
         let evidence = posterior.diagnostics.log_evidence;
         assert!(evidence.value.abs() < 0.02, "{evidence:?}");
@@ -238,7 +244,7 @@ fn far_and_narrow_modes_are_found_or_missed_mass_is_said() {
         assert!((weights.below(&first, between) - parts[0].0).abs() < 0.03, "{:?}", posterior.modes);
     }
     let many = (0..12).map(|i| (1.0 / 12.0, f64::from(i) * 15.0, 1.0)).collect();
-    let posterior = infer(normals(many), &request(ChainChoice::Auto, 1)).expect("a posterior");
+    let posterior = infer(normals(2, many), &request(ChainChoice::Auto, 1)).expect("a posterior");
     assert_eq!(posterior.verdict.kind, VerdictKind::DoNotTrust, "{:?}", posterior.verdict);
 }
 

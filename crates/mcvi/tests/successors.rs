@@ -109,6 +109,22 @@ fn a_whitened_gaussian_is_exact_for_a_gaussian() {
     assert!(error.contains("whitened"), "{error}");
 }
 
+/// A network in time is stored once, however many steps it serves.
+#[test]
+fn kernels_with_networks_are_read_back() {
+    let path = std::env::temp_dir().join(format!("mcvi-networks-{}.safetensors", std::process::id()));
+    let network = || TimeNetwork::new(Inputs::GRADIENT, &[6, 6]);
+    let kernels: [AnyTransition; 2] = [Uha::new(1).spread(network()).into(), Mcd { drift: network() }.into()];
+    for kernel in kernels {
+        let chain = Chain::new(Gaussian::diagonal()).steps(16, Sharing::Nothing, kernel).annealed_learned();
+        let approximation = Approximation::new(Tilted, chain).unwrap();
+        approximation.save(&path).unwrap();
+        let again = Approximation::load(&path, Tilted);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(again.unwrap().draw(10, 1).unwrap(), approximation.draw(10, 1).unwrap());
+    }
+}
+
 /// Between the mixture (ω = 1) and the geometric path (ω → 0).
 #[test]
 fn a_power_path_tends_to_the_geometric_one() {

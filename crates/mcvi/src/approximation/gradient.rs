@@ -5,7 +5,14 @@ use crate::bound::{Objective, lower_bound};
 use crate::error::{Error, Result};
 use crate::params::Param;
 use crate::scope::{Choices, Scope};
-use mcvi_expr::{Expr, Program, ProgramBuilder, Run, grad};
+use mcvi_expr::{Expr, Parts, Program, ProgramBuilder, Run, grad};
+
+/// What is followed and what is reported of some draws.
+#[derive(Clone, Copy)]
+pub(crate) struct Followed<'g> {
+    pub values: Expr<'g>,
+    pub reported: Expr<'g>,
+}
 
 /// Values by name.
 pub type NamedValues = Vec<(String, Vec<f64>)>;
@@ -23,20 +30,27 @@ pub struct GradientSpread {
 }
 
 impl Approximation {
-    /// A program around Algorithm 1 as an objective wants it. `build` is given the values whose mean has the gradient that is
-    /// followed, and those that are reported for them.
+    /// A program around Algorithm 1 as an objective wants it, over draws in parts. `build` is given, for each part held here, the values
+    /// whose mean has the gradient that is followed, and those that are reported for them.
     pub(crate) fn gradient_of<T>(
         &self,
         objective: Objective,
         draws: usize,
-        build: impl for<'g> FnOnce(&Scope<'g>, Expr<'g>, Expr<'g>, ProgramBuilder<'g>) -> Result<(ProgramBuilder<'g>, T)>,
+        parts: &Parts,
+        build: impl for<'g> FnOnce(&Scope<'g>, &[Followed<'g>], ProgramBuilder<'g>) -> Result<(ProgramBuilder<'g>, T)>,
     ) -> Result<(Program, T)> {
         let target = self.target.as_ref();
         objective.check(target, &self.chain, draws)?;
-        self.compile(draws, Choices::Average).program(|scope, program| {
+        self.compile(draws / parts.total(), Choices::Average).program(|scope, program| {
             let scope = scope.estimating(objective.estimator());
-            let estimate = lower_bound(target, &self.chain, &scope)?;
-            build(&scope, estimate.followed(objective, target, &scope)?, estimate.of(objective), program)
+            let one = |part| {
+                let scope = scope.of_part(part, parts.total());
+                let estimate = lower_bound(target, &self.chain, &scope)?;
+                let values = estimate.followed(objective, target, &scope)?;
+                Ok(Followed { values, reported: estimate.of(objective) })
+            };
+            let each = parts.mine().map(one).collect::<Result<Vec<_>>>()?;
+            build(&scope, &each, program)
         })
     }
 
@@ -86,10 +100,10 @@ impl Approximation {
         if draws == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
-        self.gradient_of(objective, draws, |scope, followed, reported, program| {
-            let bound = reported.mean_all();
+        self.gradient_of(objective, draws, &Parts::alone(1), |scope, each, program| {
+            let bound = each[0].reported.mean_all();
             let learned = scope.learned();
-            let gradients = grad(followed.mean_all(), &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
+            let gradients = grad(each[0].values.mean_all(), &learned.iter().map(|l| l.2).collect::<Vec<_>>())?;
             let program = program.seed(seed).output("bound", bound);
             let program = learned.iter().zip(&gradients).fold(program, |p, ((name, ..), g)| p.output(name, *g));
             Ok((program, learned.into_iter().map(|(name, param, _)| (name, param)).collect()))

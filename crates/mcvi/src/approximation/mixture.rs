@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::seed::derive_seed;
-use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -215,22 +214,16 @@ fn log_r(m: usize, weights: &[f64], densities: &[f64]) -> f64 {
 
 /// A Gaussian density, without the constant that all share.
 struct Normal {
-    center: DVector<f64>,
-    factor: DMatrix<f64>,
+    at: Initialisation,
     log_det: f64,
 }
 
 impl Normal {
     fn new(moments: &Initialisation) -> Self {
-        let (d, units) = (moments.center.len(), moments.positions());
-        let factor = DMatrix::from_row_slice(d, d, &units.factor());
-        let log_det = factor.diagonal().iter().map(|s| s.ln()).sum();
-        Normal { center: DVector::from_column_slice(&moments.center), factor, log_det }
+        Normal { at: moments.clone(), log_det: moments.log_det() }
     }
 
     fn log_density(&self, z: &[f64]) -> f64 {
-        let apart = DVector::from_column_slice(z) - &self.center;
-        let e = self.factor.solve_lower_triangular(&apart);
-        e.map_or(f64::NEG_INFINITY, |e| -0.5 * e.norm_squared() - self.log_det)
+        -0.5 * self.at.standardised(z).norm_squared() - self.log_det
     }
 }

@@ -11,6 +11,7 @@ mod upper;
 pub use annealing::Annealed;
 pub(crate) use draws::Bounds;
 pub use draws::{Diagnostics, Draws};
+pub(crate) use gradient::Followed;
 pub use gradient::{GradientSpread, NamedValues};
 pub(crate) use inverse_regression::InverseRegression;
 pub use mixture::Mixture;
@@ -122,7 +123,7 @@ impl Approximation {
 
     /// Another chain for the same target and hardware, with another initialisation.
     pub fn restarted(&self, chain: Chain, initialisation: Initialisation) -> Result<Self> {
-        if !initialisation.covariance().iter().chain(&initialisation.center).all(|x| x.is_finite()) {
+        if !initialisation.is_finite() {
             let why = "it is not finite: some of the draws it was made from have diverged".to_owned();
             return Err(Error::Setting { what: "initialisation", why });
         }

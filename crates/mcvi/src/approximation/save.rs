@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// Version 1 did not hold the chain as data.
 const FORMAT: Format = Format { name: "mcvi", version: 2, what: "a saved fit" };
-const CENTER: &str = "start.center";
-const COVARIANCE: &str = "start.covariance";
+/// How the names of what it starts from begin.
+const START: &str = "start.";
 
 impl Approximation {
     /// Write the chain and all parameters to a file. An existing file is replaced atomically.
@@ -30,9 +30,7 @@ impl Approximation {
             record.set_array(name, p.value.clone());
             record.set_array(&scale_of(name), Array::new(p.scale.len(), p.scale.clone())?);
         }
-        let d = self.initialisation.center.len();
-        record.set_array(CENTER, Array::new(d, self.initialisation.center.clone())?);
-        record.set_array(COVARIANCE, Array::new([d, d], self.initialisation.covariance().into_owned())?);
+        self.initialisation.record(&mut record, START)?;
         let frozen: Vec<&str> = self.params.iter().filter(|(_, p)| !p.learned).map(|(name, _)| name).collect();
         record.set_json("chain", &self.chain)?;
         record.set_text("frozen", frozen.join("\n"));
@@ -86,15 +84,11 @@ impl Approximation {
             let array = read(name)?;
             finite(name, array).map(|()| array).map_err(|why| damaged(path, why))
         };
-        let (center, covariance) = (read_finite(CENTER)?.to_f64(), read(COVARIANCE)?.to_f64());
-        if center.len() != target.dim() {
-            let (is, needs) = (center.len(), target.dim());
+        let (is, needs) = (read(&format!("{START}center"))?.shape().size(), target.dim());
+        if is != needs {
             return no(format!("is a fit in {is} dimensions, the target has {needs}"));
         }
-        if covariance.len() != target.dim().pow(2) {
-            return no(format!("`{COVARIANCE}` is not a matrix of {} rows", target.dim()));
-        }
-        let initialisation = Initialisation::with_covariance(&center, &covariance)?;
+        let initialisation = Initialisation::recorded(record, START).map_err(|why| damaged(path, why))?;
         enough(&record.arrays, chain.size()?).map_err(|why| damaged(path, why))?;
         // The chain determines the parameters; the file holds their values.
         let empty = Approximation { target, chain: chain.clone(), initialisation, params: Params::default(), hardware };
@@ -117,6 +111,8 @@ impl Approximation {
     }
 }
 
+/// How the names of a part's moments begin.
+const MOMENTS: &str = "moments.";
 /// The most parts of a saved mixture.
 const MOST_PARTS: usize = 1000;
 
@@ -129,10 +125,9 @@ impl Mixture {
         let mut record = Record::default();
         record.set_text("parts", self.parts().len());
         for (m, part) in self.with_moments().iter().enumerate() {
-            let (mut saved, d) = (part.approximation.record()?, part.moments.center.len());
+            let mut saved = part.approximation.record()?;
             saved.set_array("weight", Array::scalar(part.weight));
-            saved.set_array("moments.center", Array::new(d, part.moments.center.clone())?);
-            saved.set_array("moments.covariance", Array::new([d, d], part.moments.covariance().into_owned())?);
+            part.moments.record(&mut saved, MOMENTS)?;
             record.add(&m.to_string(), saved);
         }
         record.write(path.as_ref(), FORMAT)
@@ -166,18 +161,14 @@ impl Mixture {
         let part = |m: usize| -> Result<Part> {
             let saved = record.part(&m.to_string());
             let approximation = Approximation::from_record(&saved, path, target.clone(), chain.clone(), hardware)?;
-            let read = |name: &str| -> Result<Vec<f64>> {
-                let array = saved.array(name).map_err(|why| bad(path, why))?;
-                finite(name, array).map_err(|why| damaged(path, why))?;
-                Ok(array.to_f64())
-            };
-            let (weight, center, covariance) = (read("weight")?, read("moments.center")?, read("moments.covariance")?);
-            let d = target.dim();
+            let weight = saved.array("weight").map_err(|why| bad(path, why))?.to_f64();
+            let moments = Initialisation::recorded(&saved, MOMENTS).map_err(|why| damaged(path, why))?;
             let [weight] = weight[..] else { return Err(damaged(path, "it has no weight".to_owned())) };
-            if !(0.0..=1.0).contains(&weight) || center.len() != d || covariance.len() != d * d {
+            if !(0.0..=1.0).contains(&weight) || moments.center.len() != target.dim() || !moments.is_finite() {
+                let d = target.dim();
                 return Err(damaged(path, format!("part {m} is not one of a mixture in {d} dimensions")));
             }
-            Ok(Part { approximation, weight, moments: Initialisation::with_covariance(&center, &covariance)? })
+            Ok(Part { approximation, weight, moments })
         };
         Ok(Mixture::from_parts((0..count).map(part).collect::<Result<_>>()?))
     }

@@ -139,7 +139,8 @@ impl<'g> Estimate<'g> {
                         "the target does not separate its likelihood from its prior; see `Target::log_likelihood`";
                     cannot(why.to_owned())
                 })?;
-                Ok(fit + (values - fit) * scope.graph().input(KL_WEIGHT, scope.dtype(), ()))
+                let input = || scope.graph().input(KL_WEIGHT, scope.dtype(), ());
+                Ok(fit + (values - fit) * scope.root().of_all_parts().shared(KL_WEIGHT, input))
             }
             Objective::LogVariance => {
                 // −½ ∂Var L = −Cov(L, ∂L), unbiased.

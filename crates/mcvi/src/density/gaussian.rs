@@ -16,6 +16,9 @@ pub enum Covariance {
     Diagonal,
     /// A full covariance matrix, the same for all rows.
     Full,
+    /// A standard deviation for each coordinate, and this many factors that all depend on, the same for all rows: for
+    /// hundreds or thousands of coordinates (Ong, Nott & Smith 2018).
+    LowRank(usize),
     /// Standard deviations predicted from the same inputs as the mean.
     Predicted,
 }
@@ -65,6 +68,11 @@ impl Gaussian {
     /// A constant mean and a full covariance, all learned.
     pub fn full() -> Self {
         Gaussian::new(Predictor::Constant, Covariance::Full)
+    }
+
+    /// A constant mean, a standard deviation for each coordinate, and this many factors, all learned.
+    pub fn low_rank(factors: usize) -> Self {
+        Gaussian::new(Predictor::Constant, Covariance::LowRank(factors))
     }
 
     /// Mean linear in z, diagonal covariance.
@@ -144,6 +152,18 @@ impl Gaussian {
                 let (strict, unit) = (mask(|i, j| i > j)?, mask(|i, j| i == j)?);
                 Ok((mean, Factor::Full { lower: lower * strict + unit * log_sd.exp(), log_sd }))
             }
+            Covariance::LowRank(k) => {
+                if k == 0 || k > d {
+                    let why =
+                        format!("a Gaussian of low rank in {d} dimensions needs between 1 and {d} factors, not {k}");
+                    return Err(Error::Density { why });
+                }
+                let mean = self.mean.predict(scope, given, center, scale)?;
+                let log_sd = log_sd(&|| start.conditional.iter().map(|s| s.ln()).collect());
+                // At zero the bound is flat in them.
+                let loadings = scope.param("loadings", [k, d], || scope.weights("loadings", k * d, d, LOADING));
+                Ok((mean, Factor::LowRank { loadings, log_sd }))
+            }
             Covariance::Predicted => {
                 let log: Vec<f64> = start.conditional.iter().map(|s| s.ln()).collect();
                 let both = self.mean.predict(
@@ -162,13 +182,24 @@ impl Gaussian {
 /// Turns standard noise into deviations from the mean.
 enum Factor<'g> {
     Diagonal(Expr<'g>),
-    Full { lower: Expr<'g>, log_sd: Expr<'g> },
+    Full {
+        lower: Expr<'g>,
+        log_sd: Expr<'g>,
+    },
+    /// A row for each factor, in units of the standard deviations.
+    LowRank {
+        loadings: Expr<'g>,
+        log_sd: Expr<'g>,
+    },
 }
+
+/// The initial length of a row of loadings.
+const LOADING: f64 = 0.1;
 
 impl<'g> Factor<'g> {
     fn log_sd(&self) -> Expr<'g> {
         match *self {
-            Factor::Diagonal(log_sd) | Factor::Full { log_sd, .. } => log_sd,
+            Factor::Diagonal(log_sd) | Factor::Full { log_sd, .. } | Factor::LowRank { log_sd, .. } => log_sd,
         }
     }
 }
@@ -176,6 +207,19 @@ impl<'g> Factor<'g> {
 /// Log density of standardised values `e` under standard deviations exp(log_sd), row by row.
 pub(crate) fn log_normal<'g>(e: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
     normalised(e.square() * -0.5, log_sd)
+}
+
+/// Log density of deviations e under N(0, S(I + BᵀB)S), in units of the diagonal S: by the identities of Woodbury and Sylvester,
+/// with a matrix of as many rows as there are factors.
+fn log_low_rank<'g>(e: Expr<'g>, loadings: Expr<'g>, log_sd: Expr<'g>) -> Expr<'g> {
+    let k = loadings.shape().dims().first().map_or(1, |k| *k);
+    let identity = (0..k * k).map(|i| f64::from(i / k == i % k)).collect::<Vec<_>>();
+    let identity = Array::new([k, k], identity).map(|a| e.graph().literal(a.cast(e.dtype())));
+    let Ok(identity) = identity else { return log_normal(e, log_sd) };
+    let factor = (identity + loadings.matmul(loadings.t())).cholesky();
+    let shared = factor.solve_lower(loadings.matmul(e.t()));
+    let log_det = factor.reshape([k * k]).slice_step(0, 0..k * k, k + 1).ln().sum(&[0]);
+    log_normal(e, log_sd) + shared.square().sum(&[0]) * 0.5 - log_det
 }
 
 /// The sum of exponents with the normalising constant of standard deviations exp(log_sd).
@@ -189,17 +233,21 @@ impl Density for Gaussian {
     fn draw<'g>(&self, scope: &Scope<'g>, given: &Given<'g>) -> Result<(Expr<'g>, Expr<'g>)> {
         let (mean, factor) = self.parts(scope, given)?;
         let e = scope.normal([given.rows, given.units.dim()]);
-        let value = match factor {
-            Factor::Diagonal(log_sd) => mean + log_sd.exp() * e,
-            Factor::Full { lower, .. } => mean + e.matmul(lower.t()),
-        };
-        Ok((value, log_normal(e, factor.log_sd())))
+        Ok(match factor {
+            Factor::Diagonal(log_sd) => (mean + log_sd.exp() * e, log_normal(e, log_sd)),
+            Factor::Full { lower, log_sd } => (mean + e.matmul(lower.t()), log_normal(e, log_sd)),
+            Factor::LowRank { loadings, log_sd } => {
+                let factors = scope.normal([given.rows, loadings.shape().dims()[0]]);
+                let e = e + factors.matmul(loadings);
+                (mean + log_sd.exp() * e, log_low_rank(e, loadings, log_sd))
+            }
+        })
     }
 
     fn log_density<'g>(&self, scope: &Scope<'g>, given: &Given<'g>, value: Expr<'g>) -> Result<Expr<'g>> {
         let (mean, factor) = self.parts(scope, given)?;
         if self.fixed == Fixed::Nothing
-            && self.covariance != Covariance::Predicted
+            && matches!(self.covariance, Covariance::Diagonal | Covariance::Full)
             && let Some(features) = self.mean.regressors(scope, given)?
         {
             scope.observe(features, value, given.weight);
@@ -209,6 +257,9 @@ impl Density for Gaussian {
             // By the precision: its gradient is one product, and divides by nothing.
             Factor::Diagonal(log_sd) => deviation.square() * ((log_sd * -2.0).exp() * -0.5),
             Factor::Full { lower, .. } => lower.solve_lower(deviation.t()).t().square() * -0.5,
+            Factor::LowRank { loadings, log_sd } => {
+                return Ok(log_low_rank(deviation * (-log_sd).exp(), loadings, log_sd));
+            }
         };
         Ok(normalised(exponent, factor.log_sd()))
     }

@@ -12,12 +12,14 @@
 
 mod chains;
 mod importance;
+mod loo;
 mod moments;
 mod psis;
 mod summary;
 
 pub use chains::{autocorrelated_ess, monte_carlo_se, split_r_hat};
 pub use importance::{LogMean, effective_sample_size, log_mean_exp, r_squared, zero_weights};
+pub use loo::Loo;
 pub use moments::{Mean, mean};
 pub use psis::{Psis, RELIABLE_K, psis};
 pub(crate) use summary::Moments;

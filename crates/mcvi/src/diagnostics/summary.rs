@@ -20,6 +20,15 @@ impl Weights {
 }
 
 impl Weights {
+    /// Those of the first draws alone.
+    pub fn first(self, count: usize) -> Self {
+        let Weights(mut weights) = self;
+        weights.truncate(count);
+        let total: f64 = weights.iter().sum();
+        weights.iter_mut().for_each(|w| *w /= total);
+        Weights(weights)
+    }
+
     /// `count` draws of equal weight: the index of the draw to take for each. Systematic resampling; the seed sets its offset.
     pub fn resample(&self, count: usize, seed: u64) -> Vec<usize> {
         let Weights(weights) = self;
@@ -67,6 +76,15 @@ const NO_QUESTION: f64 = 0.01;
 /// Draws from which tails can be judged.
 const ENOUGH: usize = 1000;
 
+/// Relative differences between values of a constant, such as the first element of a Cholesky factor of correlations: processors round.
+const ROUNDING: f64 = 1e-12;
+
+/// Whether values differ by no more than rounding. NaN differs.
+fn is_constant(values: &[f64]) -> bool {
+    let Some(&first) = values.first() else { return false };
+    values.iter().all(|x| (x - first).abs() <= ROUNDING * first.abs())
+}
+
 /// Whether a sum of terms of one sign can be relied on: no term dominates it, or the tail of the terms has a shape of at most 0.7.
 fn is_reliable(terms: &[f64]) -> bool {
     let (total, largest) = terms.iter().fold((0.0, 0.0f64), |(total, largest), x| (total + x, largest.max(*x)));
@@ -89,6 +107,9 @@ pub(crate) struct Moments {
 
 impl Moments {
     pub fn new(values: &[f64], weights: &Weights) -> Self {
+        if is_constant(values) {
+            return Moments { mean: values[0], sd: 0.0, has_mean: true, has_sd: true };
+        }
         let w = &weights.0;
         let mean: f64 = values.iter().zip(w).map(|(x, w)| x * w).sum();
         let squares: Vec<f64> = values.iter().zip(w).map(|(x, w)| w * (x - mean).powi(2)).collect();

@@ -2,11 +2,11 @@
 
 use super::optimiser::{Optimiser, Rates};
 use super::settings::Settings;
-use crate::approximation::Approximation;
+use crate::approximation::{Approximation, Followed};
 use crate::error::{Error, Result};
 use crate::params::{Group, Param};
 use crate::scope::{PACKED, Scope, is_packed, one_number};
-use mcvi_expr::{Array, Expr, Program, ProgramBuilder, grad};
+use mcvi_expr::{Array, Expr, Parts, Program, ProgramBuilder, grad};
 
 /// Inputs of every iteration.
 pub(super) const RATE: &str = "fit.rate";
@@ -46,18 +46,24 @@ impl Iteration {
             settings.weight_decay > 0.0 && leaves.iter().any(|l| l.decays.iter().any(|d| *d > 0.0))
         };
         let per_value = settings.objective.draws_per_value();
+        let parts = approximation.hardware.parts(settings.parts)?;
+        if !settings.draws.is_multiple_of(parts.total()) {
+            let why = format!("{} draws cannot be divided into {} equal parts", settings.draws, parts.total());
+            return Err(Error::Setting { what: "parts", why });
+        }
         let (program, (leaves, decays)) =
-            approximation.gradient_of(settings.objective, settings.draws, |scope, followed, reported, program| {
-                // A draw that diverged has no gradient to contribute; it is counted instead.
-                let finite = followed.abs().lt(f64::INFINITY);
-                let mean = |e| finite.select(e, 0.0).sum_all() / finite.sum_all().max(1.0);
-                let loss = if skip_non_finite { mean(followed) } else { followed.mean_all() } * -1.0;
-                let bound = mean(reported);
-                let leaves = leaves(scope, loss, settings)?;
+            approximation.gradient_of(settings.objective, settings.draws, &parts, |scope, each, program| {
+                let draws = settings.draws as f64 / parts.total() as f64;
+                let one = |part| {
+                    let Estimated { loss, bound, finite } = estimated(part, skip_non_finite);
+                    let lost = finite * -(per_value as f64) + draws;
+                    Ok::<_, Error>(Mine { leaves: leaves(scope, loss, settings)?, bound, lost })
+                };
+                let mine = each.iter().map(one).collect::<Result<_>>()?;
+                let Mine { leaves, bound, lost } = total(mine, &parts);
                 if leaves.is_empty() {
                     return Err(Error::Fit { why: "no parameter of the chain is learned".to_owned() });
                 }
-                let lost = finite.sum_all() * -(per_value as f64) + settings.draws as f64;
                 let program = program.seed(settings.seed).output("bound", bound).output("diverged", lost);
                 let program = update(scope, program, &leaves, bound, settings)?;
                 let decays = decays(&leaves);
@@ -66,6 +72,53 @@ impl Iteration {
         let feeds_second = matches!(settings.optimiser, Optimiser::Adam { .. });
         Ok(Iteration { program, leaves, feeds_second, decays })
     }
+}
+
+/// What the draws of a part say: its loss, its bound, and how many of its values are finite.
+struct Estimated<'g> {
+    loss: Expr<'g>,
+    bound: Expr<'g>,
+    finite: Expr<'g>,
+}
+
+fn estimated<'g>(part: &Followed<'g>, skip_non_finite: bool) -> Estimated<'g> {
+    let Followed { values, reported } = *part;
+    // A draw that diverged has no gradient to contribute; it is counted instead.
+    let finite = values.abs().lt(f64::INFINITY);
+    let mean = |e| finite.select(e, 0.0).sum_all() / finite.sum_all().max(1.0);
+    let loss = if skip_non_finite { mean(values) } else { values.mean_all() } * -1.0;
+    Estimated { loss, bound: mean(reported), finite: finite.sum_all() }
+}
+
+/// What a part contributes: gradients, the bound, and the number of draws lost.
+struct Mine<'g> {
+    leaves: Vec<Leaf<'g>>,
+    bound: Expr<'g>,
+    lost: Expr<'g>,
+}
+
+/// The mean of all parts' gradients and bounds, and the number of draws that any has lost, by one sum over all parts.
+fn total<'g>(mut mine: Vec<Mine<'g>>, parts: &Parts) -> Mine<'g> {
+    if parts.total() == 1 {
+        return mine.swap_remove(0);
+    }
+    let graph = mine[0].bound.graph();
+    let row = |part: &Mine<'g>| {
+        let gradients = part.leaves.iter().map(|leaf| leaf.gradient.flatten());
+        let all: Vec<Expr<'g>> = gradients.chain([part.bound.expand(0), part.lost.expand(0)]).collect();
+        graph.concat(&all, 0).expand(0)
+    };
+    let rows: Vec<Expr<'g>> = mine.iter().map(row).collect();
+    let sum = graph.concat(&rows, 0).sum_over_parts(parts);
+    let (mut leaves, share) = (mine.swap_remove(0).leaves, 1.0 / parts.total() as f64);
+    let mut first = 0;
+    for leaf in &mut leaves {
+        let (shape, size) = (leaf.gradient.shape(), leaf.gradient.shape().size());
+        leaf.gradient = sum.slice(0, first..first + size).reshape(shape) * share;
+        first += size;
+    }
+    let number = |i: usize| sum.slice(0, i..i + 1).reshape(());
+    Mine { leaves, bound: number(first) * share, lost: number(first + 1) }
 }
 
 /// Clip the gradient, take a step, and update the average.

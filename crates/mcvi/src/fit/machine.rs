@@ -133,11 +133,6 @@ impl Fit {
         }
     }
 
-    /// Take the best parameters so far as the result.
-    pub(crate) fn conclude(&mut self) {
-        self.loop_state.converged = true;
-    }
-
     /// The settings.
     pub(super) fn settings(&self) -> &Settings {
         &self.settings

@@ -94,6 +94,12 @@ pub struct FitReport {
 }
 
 impl FitReport {
+    /// Of what was not fitted, since there was no need or no time.
+    pub(crate) fn untouched(stop_reason: StopReason) -> Self {
+        let (trace, seconds) = (vec![], 0.0);
+        FitReport { stop_reason, iterations: 0, seconds, trace, diverged: 0, skipped: 0, rescues: 0 }
+    }
+
     /// This fit and another one after it, whose trace is not kept.
     pub(crate) fn and(self, other: FitReport) -> Self {
         let last = !other.stop_reason.is_complete() || self.stop_reason == StopReason::Converged;
@@ -190,6 +196,11 @@ impl Allowance {
     /// Count iterations taken elsewhere.
     pub fn spend(&mut self, iterations: usize) {
         self.spent += iterations;
+    }
+
+    /// What remains if so many seconds are kept back.
+    pub(crate) fn without(&self, seconds: f64) -> Self {
+        Allowance { seconds: self.seconds.map(|s| s - seconds), ..self.clone() }
     }
 
     /// Seconds left.

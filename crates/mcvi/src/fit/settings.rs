@@ -56,6 +56,10 @@ pub struct Settings {
     pub tolerance: f64,
     /// The random seed.
     pub seed: u64,
+    /// Parts that draws are divided into: gradients are computed for each and added in their order, by as many ranks as there are. Results
+    /// depend on it, not on the number of ranks.
+    #[serde(skip)]
+    pub parts: usize,
 }
 
 impl Default for Settings {
@@ -75,6 +79,7 @@ impl Default for Settings {
             seconds: None,
             tolerance: 2e-3,
             seed: 1,
+            parts: 1,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, FitReport, Schedule, Settings};
 use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
 
 /// The budget for all fits together; unlimited by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,8 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Budget {
     /// Maximum number of iterations. Results depend on this number alone.
     pub iterations: Option<usize>,
-    /// Maximum number of seconds for searching and fitting, not counting drawing from and judging the last fit. Results
-    /// depend on the machine.
+    /// Maximum number of seconds for all of it: searching, fitting, drawing and judging. Results depend on the machine.
     pub seconds: Option<f64>,
 }
 
@@ -27,6 +27,49 @@ impl Budget {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Share of the time that the search for modes may take.
+const SEARCH: f64 = 0.25;
+
+/// A time by which something is to end, if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The end of the search.
+    pub fn of_search(allowed: &Allowance) -> Self {
+        let end = |left: f64| Instant::now().checked_add(Duration::from_secs_f64(SEARCH * left.max(0.0)));
+        Deadline(allowed.seconds_left().and_then(end))
+    }
+
+    /// Seconds until then.
+    pub fn left(self) -> Option<f64> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+
+    pub fn is_over(self) -> bool {
+        self.left().is_some_and(|left| left <= 0.0)
+    }
+}
+
+/// What it takes to draw from a chain and judge it, as measured on those before.
+#[derive(Default)]
+pub(super) struct Judging {
+    /// Seconds for each gradient that a draw takes.
+    pace: f64,
+}
+
+impl Judging {
+    /// Count what it took.
+    pub fn took(&mut self, chain: &Chain, since: Instant) {
+        self.pace = since.elapsed().as_secs_f64() / chain.gradients() as f64;
+    }
+
+    /// What it will take.
+    pub fn expected(&self, chain: &Chain) -> f64 {
+        self.pace * chain.gradients() as f64
     }
 }
 

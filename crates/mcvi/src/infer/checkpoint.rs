@@ -7,7 +7,7 @@ use crate::fit::FitState;
 use crate::initialisation::Initialisation;
 use crate::laplace::log_density;
 use crate::limits;
-use crate::record::{Format, Record, bad, finite};
+use crate::record::{Format, Record, bad};
 use crate::target::Target;
 use mcvi_expr::Array;
 use std::cmp::Ordering;
@@ -40,7 +40,7 @@ struct Origin {
 pub(super) struct Rung {
     pub chain: Chain,
     pub iterations: usize,
-    /// The state of its fit to each mode, as far as they were begun, or why it failed.
+    /// The state of its fit to each mode, as far as they were begun, or why it failed. None where it was not fitted.
     pub states: std::result::Result<Vec<FitState>, String>,
 }
 
@@ -64,26 +64,18 @@ impl Origin {
 
     fn record(&self) -> Result<Record> {
         let (mut record, at) = (Record::default(), &self.initialisation);
-        let d = at.center.len();
-        record.set_array("center", Array::new(d, at.center.clone())?);
-        record.set_array("covariance", Array::new([d, d], at.covariance().into_owned())?);
+        at.record(&mut record, "")?;
         record.set_text("seed", at.seed);
         record.set_array("log_density", Array::scalar(self.log_density));
         Ok(record)
     }
 
     fn from_record(record: &Record) -> Result<Self, String> {
-        let (center, covariance) = (record.array("center")?, record.array("covariance")?.to_f64());
-        finite("center", center)?;
-        let center = center.to_f64();
-        if covariance.len() != center.len().pow(2) {
-            return Err(format!("its `covariance` is not a matrix of {} rows", center.len()));
-        }
         let log_density = match record.version {
             1 => record.read("log_density")?,
             _ => record.array("log_density")?.to_f64()[0],
         };
-        let mut initialisation = Initialisation::with_covariance(&center, &covariance).map_err(|e| e.to_string())?;
+        let mut initialisation = Initialisation::recorded(record, "")?;
         initialisation.seed = record.read("seed")?;
         Ok(Origin { initialisation, log_density })
     }
@@ -205,9 +197,11 @@ impl Checkpoint {
                 let why = part.text("why").unwrap_or("it could not be fitted").to_owned();
                 return Ok(Rung { chain, iterations, states: Err(why) });
             }
-            let others = (1..modes(&part)?).map(|m| FitState::from_record(&part.part(&mode(m))));
-            let states: Vec<FitState> =
-                std::iter::once(FitState::from_record(&part)).chain(others).collect::<Result<_, String>>()?;
+            let state = |m: usize| match m {
+                0 => FitState::from_record(&part),
+                m => FitState::from_record(&part.part(&mode(m))),
+            };
+            let states: Vec<FitState> = (0..modes(&part)?).map(state).collect::<Result<_, String>>()?;
             Ok(Rung { chain, iterations: states.iter().map(FitState::iterations).sum(), states: Ok(states) })
         };
         let rungs: usize = record.read("rungs")?;

@@ -1,9 +1,10 @@
 //! Climbing the ladder: fit, draw from and judge one chain after the other.
 
+use super::budget::{Deadline, Judging};
 use super::checkpoint::Rung;
 use super::verdict::Evidence;
 use super::{
-    Attempt, Checkpoint, Event, FEWEST, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes,
+    Attempt, Checkpoint, Event, FEW, FEWEST, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes,
     outside,
 };
 use crate::approximation::{Approximation, Diagnostics, Draws, Mixture};
@@ -15,6 +16,15 @@ use crate::seed::derive_seed;
 use crate::target::Target;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
+
+/// Share of the time left that drawing for a verdict may take.
+const DRAWING: f64 = 0.25;
+/// Draws by which that is planned.
+const PILOT: usize = 1000;
+/// Effective share and k̂ of weights that are nearly equal.
+const SETTLED: f64 = 0.9;
+const SETTLED_K: f64 = 0.5;
 
 /// Resume inference from the state of an earlier call. With the same request, except for a larger budget, the result is
 /// the same as if that call had not stopped. Iterations taken before count towards the budget; seconds do not.
@@ -30,7 +40,8 @@ pub fn infer_from(
     let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
     let initialisations = saved.initialisations(target.as_ref())?;
     let gaussian = ladder::gaussian(target.dim(), request.full_covariance);
-    let (modes, outside) = outside::search(&model, &gaussian, request)?;
+    let deadline = Deadline::of_search(&allowed);
+    let (modes, outside) = outside::search(&model, &gaussian, request, deadline)?;
     let initialisations = if initialisations.is_empty() {
         let fitted = modes.iter().take(modes::MOST);
         fitted.map(|mode| mode.best_initialisation(&target, modes.len() == 1, request)).collect::<Result<_>>()?
@@ -45,7 +56,7 @@ pub fn infer_from(
     let initial: Vec<Approximation> = initialisations.into_iter().map(initial).collect::<Result<_>>()?;
     let evidence = Evidence { model: model.as_ref(), modes: &modes, outside: outside.as_ref(), starts: request.starts };
 
-    let (mut attempts, mut best) = (vec![], None::<(usize, Judged)>);
+    let (mut attempts, mut best, mut judging) = (vec![], None::<(usize, Judged)>, Judging::default());
     let mut stop_reason = StopReason::Converged;
     // The last ones that were fitted.
     let mut before = None::<Vec<Approximation>>;
@@ -75,10 +86,28 @@ pub fn infer_from(
         let states = past.and_then(|rung| rung.states.as_deref().ok()).unwrap_or_default();
         // A Gaussian that is good from the beginning needs no fit.
         let untouched = chain.is_empty() && !is_stage && states.iter().all(|state| state.iterations() == 0);
-        let passes = untouched && Judged::new(starts.clone(), is_stage, &evidence, request)?.is_good();
-        let ran = fit_parts(starts, &settings, states, passes, &mut allowed, |point| {
-            observe(Event::Trace { chain: &name, point })
+        let as_is = if untouched {
+            let since = Instant::now();
+            let judged = Judged::new(starts.clone(), is_stage, &evidence, request, allowed.seconds_left())?;
+            judging.took(&chain, since);
+            Some(judged)
+        } else {
+            None
+        };
+        // What is fitted has to be drawn from and judged.
+        let mut for_fit = allowed.without(judging.expected(&chain));
+        let late = for_fit.seconds_left().is_some_and(|left| left <= 0.0);
+        let as_is = as_is.filter(|judged| judged.is_good() || late).map(|judged| {
+            let reason = if judged.is_good() { StopReason::Converged } else { StopReason::Budget };
+            (reason, judged)
         });
+        let ran = match &as_is {
+            Some((reason, _)) => Ok((starts, FitReport::untouched(*reason), vec![])),
+            None => fit_parts(starts, &settings, states, &mut for_fit, |point| {
+                observe(Event::Trace { chain: &name, point })
+            }),
+        };
+        allowed.spend(for_fit.spent() - allowed.spent());
         let (parts, report, states) = match ran {
             // If a longer chain cannot be fitted, the result of the shorter one remains.
             Err(Error::Fit { why }) if best.is_some() || is_stage => {
@@ -95,7 +124,15 @@ pub fn infer_from(
             let _ = observe(Event::Stopped { reason: report.stop_reason, state: &checkpoint });
         }
         before = Some(parts.clone());
-        let tried = Judged::new(parts, is_stage, &evidence, request)?;
+        let since = Instant::now();
+        let tried = match as_is {
+            Some((_, judged)) => judged,
+            None => {
+                let judged = Judged::new(parts, is_stage, &evidence, request, allowed.seconds_left())?;
+                judging.took(&chain, since);
+                judged
+            }
+        };
         stop_reason = report.stop_reason;
         let (diagnostics, verdict) = (tried.diagnostics.clone(), tried.verdict.clone());
         attempts.push(Attempt { chain: chain.clone(), outcome: Ok(Fitted { report, diagnostics, verdict }) });
@@ -129,13 +166,11 @@ pub fn infer_from(
     })
 }
 
-/// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states. Where
-/// they pass as they are, nothing is done.
+/// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states.
 fn fit_parts(
     mut parts: Vec<Approximation>,
     settings: &Settings,
     states: &[FitState],
-    passes: bool,
     allowed: &mut Allowance,
     mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
 ) -> Result<(Vec<Approximation>, FitReport, Vec<FitState>)> {
@@ -145,9 +180,6 @@ fn fit_parts(
             Some(state) => Fit::resume(part, settings, state)?,
             None => Fit::new(part, settings)?,
         };
-        if passes {
-            fit.conclude();
-        }
         let stop_reason = fit.run(allowed, &mut observe)?;
         reached.push(fit.state()?);
         let (params, report) = fit.finish(stop_reason)?;
@@ -173,11 +205,45 @@ struct Judged {
 }
 
 impl Judged {
-    fn new(parts: Vec<Approximation>, is_stage: bool, evidence: &Evidence<'_>, request: &Request) -> Result<Self> {
+    /// Draws from a fit, and the verdict on it. With limited time, drawing takes no more than a share of what is `left`.
+    fn new(
+        parts: Vec<Approximation>,
+        is_stage: bool,
+        evidence: &Evidence<'_>,
+        request: &Request,
+        left: Option<f64>,
+    ) -> Result<Self> {
         let seed = request.settings.seed;
         let approximation = Mixture::new(parts, seed)?;
-        let draws = approximation.draw(request.draws.max(FEWEST), derive_seed(seed, "posterior draws"))?;
-        let diagnostics = draws.diagnose();
+        let draw = |count: usize| -> Result<(Draws, Diagnostics)> {
+            let draws = approximation.draw(count, derive_seed(seed, "posterior draws"))?;
+            let diagnostics = draws.diagnose();
+            Ok((draws, diagnostics))
+        };
+        // Draws that time allows, at the pace of the last ones.
+        let timely = |since: Instant, drawn: usize| match left {
+            Some(left) => (DRAWING * left.max(0.0) / since.elapsed().as_secs_f64() * drawn as f64) as usize,
+            None => usize::MAX,
+        };
+        let (few, many) = (request.draws.max(FEW), request.draws.max(FEWEST));
+        let mut since = Instant::now();
+        let first = if left.is_some() { PILOT.min(few) } else { few };
+        let mut drawn = draw(first)?;
+        if first < few {
+            let count = timely(since, first).min(few).max(request.draws);
+            since = Instant::now();
+            drawn = draw(count)?;
+        }
+        let so_far = drawn.0.z.len();
+        // More of nearly equal weights say nothing new.
+        let is_settled = drawn.1.effective_share() >= SETTLED && drawn.1.pareto_k <= SETTLED_K;
+        if so_far < many && !is_settled {
+            let count = timely(since, so_far).min(many);
+            if count > so_far {
+                drawn = draw(count)?;
+            }
+        }
+        let (draws, diagnostics) = drawn;
         let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
         Ok(Judged { is_stage, approximation, draws, diagnostics, verdict })
     }

@@ -16,6 +16,7 @@ mod modes;
 mod outside;
 mod posterior;
 mod predictive;
+mod rays;
 mod verdict;
 
 pub use budget::Budget;
@@ -38,6 +39,8 @@ use std::ops::ControlFlow;
 
 /// Minimum number of draws for a verdict, so that it does not depend on the seed.
 const FEWEST: usize = 50_000;
+/// The same where their weights are nearly equal.
+const FEW: usize = 10_000;
 
 /// Which chain to fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,7 +74,7 @@ pub struct Request {
     pub full_covariance: Option<bool>,
     /// Starting points for the search for modes.
     pub starts: usize,
-    /// Number of draws for the report; the verdict uses at least 50,000.
+    /// Number of draws for the report; the verdict uses at least 50,000, or 10,000 of nearly equal weight.
     pub draws: usize,
     /// Settings for the fit of each chain that is tried.
     pub settings: Settings,

@@ -5,6 +5,7 @@
 //! which its height does not. If there is only one place nothing is fitted here, and the search costs next to nothing.
 
 use super::Request;
+use super::budget::Deadline;
 use crate::approximation::{Approximation, Diagnostics};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
@@ -14,12 +15,11 @@ use crate::error::{Error, Result};
 use crate::fit::{Settings, fit};
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
-use crate::laplace::log_density;
+use crate::laplace::{Climber, log_density};
 use crate::params::Params;
 use crate::scope::Choices;
 use crate::seed::derive_seed;
 use crate::target::Target;
-use nalgebra::{DMatrix, DVector};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +38,8 @@ const SPREADS: [f64; 7] = [2.0, 4.0, 8.0, 16.0, 1.0, 32.0, 64.0];
 const HALVINGS: usize = 6;
 /// Iterations of the fit at each of several modes: the mode and its curvature are a good start.
 const ITERATIONS: usize = 500;
+/// Seconds that such a fit may take at least.
+const LEAST: f64 = 1e-3;
 /// Draws with which its bound is estimated.
 const DRAWS: usize = 4000;
 /// Draws with which initialisations are compared.
@@ -62,23 +64,14 @@ pub struct Mode {
     pub diagnostics: Option<Diagnostics>,
     /// Its share of the evidence of all modes found.
     pub share: f64,
-    refined: OnceLock<Initialisation>,
+    /// The better of its initialisation and the same refined, with its bound.
+    best: OnceLock<(Initialisation, f64)>,
 }
 
 impl Mode {
     /// The evidence it holds. The importance-weighted estimate is also a bound in expectation, and the tighter one.
     fn evidence(&self) -> f64 {
         self.diagnostics.as_ref().map_or(self.laplace, |j| j.log_evidence.value)
-    }
-
-    /// The Laplace approximation refined, which is done once: every iteration takes a Hessian for each draw.
-    fn refined(&self, target: &dyn Target, seed: u64) -> Result<Initialisation> {
-        if let Some(known) = self.refined.get() {
-            return Ok(known.clone());
-        }
-        let pairs = (PAIRS_BY_DIMENSION / target.dim()).clamp(4, PAIRS);
-        let refined = self.initialisation.refined(target, &Params::default(), pairs, seed)?;
-        Ok(self.refined.get_or_init(|| refined).clone())
     }
 
     /// The best of the Laplace approximation, the same refined and, if it is the only mode, the standard normal: a mode may
@@ -89,20 +82,25 @@ impl Mode {
         only: bool,
         request: &Request,
     ) -> Result<Initialisation> {
-        let (laplace, seed) = (&self.initialisation, request.settings.seed);
-        let refined = self.refined(target.as_ref(), seed)?;
-        let standard = only.then(|| Initialisation::standard(target.dim()));
-        let mut best = (f64::NEG_INFINITY, laplace.clone());
-        for candidate in [laplace.clone(), refined].into_iter().chain(standard) {
+        let seed = request.settings.seed;
+        let bound = |at: &Initialisation| -> Result<f64> {
             let chain = Chain::new(Gaussian::diagonal()).whitened();
-            let plain = Approximation::initialised(target.clone(), chain, candidate.clone(), request.hardware)?;
+            let plain = Approximation::initialised(target.clone(), chain, at.clone(), request.hardware)?;
             let bound = mean(&plain.bounds(COMPARED, Choices::Sample, seed)?).value;
             // NaN where the density has a peak so narrow that nothing is finite there.
-            if bound > best.0 {
-                best = (bound, candidate);
-            }
+            Ok(if bound.is_nan() { f64::NEG_INFINITY } else { bound })
+        };
+        // Done once: every iteration of the refinement takes a Hessian for each draw.
+        if self.best.get().is_none() {
+            let pairs = (PAIRS_BY_DIMENSION / target.dim()).clamp(4, PAIRS);
+            let refined = self.initialisation.refined(target.as_ref(), &Params::default(), pairs, seed)?;
+            let (as_is, better) = (bound(&self.initialisation)?, bound(&refined)?);
+            let best = if better > as_is { (refined, better) } else { (self.initialisation.clone(), as_is) };
+            self.best.get_or_init(|| best);
         }
-        Ok(best.1)
+        let Some((best, reached)) = self.best.get() else { return Ok(self.initialisation.clone()) };
+        let standard = Initialisation::standard(target.dim());
+        Ok(if only && bound(&standard)? > *reached { standard } else { best.clone() })
     }
 }
 
@@ -149,7 +147,9 @@ fn compare(
     settings: &Settings,
     hardware: Hardware,
 ) -> Result<Vec<Mode>> {
-    let settings = Settings { iterations: ITERATIONS, seconds: None, ..settings.clone() };
+    // Each has its share of the time, if that is limited.
+    let seconds = settings.seconds.map(|s| (s / modes.len() as f64).max(LEAST));
+    let settings = Settings { iterations: ITERATIONS, seconds, ..settings.clone() };
     let mut known: Vec<(Initialisation, Mode)> = vec![];
     for mode in modes {
         let mut plain =
@@ -177,18 +177,27 @@ fn compare(
 
 /// The places that searches from several starting points led to, that of the largest Laplace evidence first: the origin, draws
 /// from the prior if there is one, and points ever wider around the origin, since free parameters are mostly of order one.
-pub(super) fn climb(model: &dyn BayesianModel, starts: usize, seed: u64) -> Result<Vec<Mode>> {
+pub(super) fn climb(
+    model: &dyn BayesianModel,
+    climber: &mut Climber<'_>,
+    request: &Request,
+    deadline: Deadline,
+) -> Result<Vec<Mode>> {
+    let (starts, seed) = (request.starts, request.settings.seed);
     let (d, target) = (model.dim(), model as &dyn Target);
     let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
     let mut prior = prior(model, starts / 2, derive_seed(seed, "prior starts")).into_iter();
     let mut modes: Vec<Mode> = vec![];
     let mut first_error = None;
     for i in 0..starts {
+        if deadline.is_over() && !modes.is_empty() {
+            break;
+        }
         let spread = if i == 0 { 0.0 } else { SPREADS[(i - 1) % SPREADS.len()] };
         let wide: Vec<f64> = (0..d).map(|_| spread * (2.0 * rng.random::<f64>() - 1.0)).collect();
         let mut guess = if i % 2 == 1 { prior.next().unwrap_or(wide) } else { wide };
         for _ in 0..=HALVINGS {
-            match Initialisation::laplace(target, &Params::default(), Some(&guess)) {
+            match climber.climb(&guess) {
                 Ok(found) => {
                     add(target, &mut modes, found, 1)?;
                     break;
@@ -238,9 +247,7 @@ pub(super) fn add(
         return Ok(());
     }
     let d = initialisation.center.len();
-    let factor = initialisation.positions().factor().into_owned();
-    let log_det: f64 = (0..d).map(|i| 2.0 * factor[i * d + i].ln()).sum();
-    let laplace = log_density + 0.5 * log_det + 0.5 * d as f64 * std::f64::consts::TAU.ln();
+    let laplace = log_density + initialisation.log_det() + 0.5 * d as f64 * std::f64::consts::TAU.ln();
     match modes
         .iter_mut()
         .find(|m| close(&m.initialisation, &initialisation) || close(&initialisation, &m.initialisation))
@@ -253,7 +260,7 @@ pub(super) fn add(
             starts,
             diagnostics: None,
             share: 1.0,
-            refined: OnceLock::new(),
+            best: OnceLock::new(),
         }),
     }
     Ok(())
@@ -272,8 +279,5 @@ pub(super) fn within(this: &Initialisation, z: &[f64]) -> bool {
 
 /// The distance of a point from the centre, in standard deviations.
 fn distance(this: &Initialisation, z: &[f64]) -> f64 {
-    let d = this.center.len();
-    let factor = DMatrix::from_row_slice(d, d, &this.positions().factor());
-    let apart = DVector::from_fn(d, |i, _| z[i] - this.center[i]);
-    factor.solve_lower_triangular(&apart).map_or(f64::INFINITY, |e| e.norm())
+    this.standardised(z).norm()
 }

@@ -5,31 +5,39 @@
 //! log p(x) by b with probability at most exp(−b), so one well above the fit's says that the fit has missed something.
 
 use super::Request;
+use super::budget::Deadline;
 use super::modes::{self, Mode};
+use super::rays;
 use crate::approximation::{Annealed, Draws};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::diagnostics::{LogMean, Weights, log_mean_exp};
 use crate::error::{Error, Result};
+use crate::fit::Settings;
 use crate::initialisation::Initialisation;
-use crate::laplace::log_density;
+use crate::laplace::{Climber, log_density};
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::seed::derive_seed;
 use crate::target::Target;
+use crate::whitening::Coordinates;
 use crate::wide::WideStart;
 use mcvi_expr::{DType, Expr};
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 use std::sync::Arc;
 
 /// Standard deviations of the wide starts, in those of the modes found.
 const WIDE: [f64; 2] = [5.0, 25.0];
 /// Work in all, in products of numbers, and the fewest and the most steps of particles it may buy.
 const WORK: f64 = 4e8;
-const FEWEST: f64 = 4096.0;
+const FEWEST: f64 = 1024.0;
 const MOST: f64 = 262_144.0;
-/// Particles that are followed to a mode, the heaviest first.
+/// Steps that are too few to say anything, where time is short.
+const LEAST: f64 = 256.0;
+/// Particles, and places on rays, that are followed to a mode.
 const FOLLOWED: usize = 12;
+/// Evaluations of log p that each step of a particle takes in all: two gradients, each about three, of four annealings.
+const EVALUATIONS: f64 = 24.0;
 /// Temperatures of those that only search for places.
 const FEW: usize = 32;
 /// Rounds of annealing and searching at most: what is found widens the next start.
@@ -89,6 +97,26 @@ impl Outside {
         let share = share * (self.log_evidence.value - log_evidence).exp();
         (far.len() >= SEVERAL).then(|| Elsewhere { share, place: self.z[far[0]].clone() })
     }
+
+    /// Search from particles that are far from all modes: the heaviest, and those where the density is highest.
+    fn follow(&self, target: &dyn Target, climber: &mut Climber<'_>, places: &mut Vec<Mode>) -> Result<()> {
+        let heights = log_density(target, &self.ends)?;
+        for (from, values) in [(&self.z, &self.log_weights), (&self.ends, &heights)] {
+            let mut order: Vec<usize> = (0..from.len()).filter(|&i| values[i].is_finite()).collect();
+            order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+            let mut left = FOLLOWED;
+            for i in order {
+                if left == 0 {
+                    break;
+                }
+                if !places.iter().any(|place| modes::within(&place.initialisation, &from[i])) {
+                    left -= 1;
+                    follow(target, climber, places, &from[i])?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The standard deviation of each coordinate.
@@ -106,38 +134,53 @@ pub(super) fn search(
     model: &Arc<dyn BayesianModel>,
     gaussian: &Chain,
     request: &Request,
+    deadline: Deadline,
 ) -> Result<(Vec<Mode>, Option<Outside>)> {
     let target = model.clone() as Arc<dyn Target>;
-    let mut places = modes::climb(model.as_ref(), request.starts, request.settings.seed)?;
-    let mut outside = None;
+    let params = Params::default();
+    let mut climber = Climber::new(target.as_ref(), &params)?;
+    let mut places = modes::climb(model.as_ref(), &mut climber, request, deadline)?;
+    let (size, mut outside, mut seen, mut pace) = (model.as_ref().work()?, None, 0, 0.0);
     for round in 0..ROUNDS {
+        // From every place that is new.
+        while seen < places.len().min(modes::MOST) {
+            let from = places[seen].initialisation.clone();
+            let seed = derive_seed(request.settings.seed, &format!("rays {seen}"));
+            let effort = (size, 1.0 / (seen + 1) as f64, FOLLOWED);
+            let beyond = rays::beyond(target.as_ref(), &from, effort, (seed, deadline), request.hardware)?;
+            pace = beyond.pace;
+            for place in beyond.places {
+                follow(target.as_ref(), &mut climber, &mut places, &place)?;
+            }
+            seen += 1;
+        }
+        let timely = deadline.left().map_or(MOST, |left| left / (EVALUATIONS * pace));
+        let work = (WORK / size as f64).clamp(FEWEST, MOST).min(timely);
+        if work < LEAST {
+            break;
+        }
         let seed = derive_seed(request.settings.seed, &format!("outside {round}"));
-        let Some(found) = look(&target, &places, work(model.as_ref())?, seed, request)? else { break };
+        let Some(found) = look(&target, &places, work, seed, request)? else { break };
         let known = places.len();
-        follow(target.as_ref(), &mut places, &found)?;
+        found.follow(target.as_ref(), &mut climber, &mut places)?;
         outside = Some(found);
         if places.len() == known {
             break;
         }
     }
-    let modes = modes::compare_all(&target, places, gaussian, &request.settings, request.hardware)?;
+    let settings = Settings { seconds: deadline.left(), ..request.settings.clone() };
+    let modes = modes::compare_all(&target, places, gaussian, &settings, request.hardware)?;
     Ok((modes, outside))
-}
-
-/// Steps of particles that may be taken.
-fn work(model: &dyn BayesianModel) -> Result<f64> {
-    let observations: usize = model.observations()?.iter().map(|o| o.values.len()).sum();
-    Ok((WORK / (model.dim() * (observations + 10)) as f64).clamp(FEWEST, MOST))
 }
 
 /// Anneal from wide starts around the places found. None if that fails.
 fn look(target: &Arc<dyn Target>, places: &[Mode], work: f64, seed: u64, request: &Request) -> Result<Option<Outside>> {
     let best = places[0].best_initialisation(target, places.len() == 1, request)?;
-    let standardised = Arc::new(Standardised::new(target.clone(), &best));
+    let standardised = Arc::new(Standardised { target: target.clone(), at: best });
     let d = target.dim();
     // The modes in these coordinates: their centres, and standard deviations given the others.
     let centers: Vec<DVector<f64>> =
-        places.iter().map(|p| standardised.standardise(&p.initialisation.center)).collect();
+        places.iter().map(|p| standardised.at.standardised(&p.initialisation.center)).collect();
     let center = centers.iter().sum::<DVector<f64>>() / centers.len() as f64;
     let between = |i: usize| centers.iter().map(|c| (c[i] - center[i]).powi(2)).sum::<f64>() / centers.len() as f64;
     let narrow = places.iter().map(|p| standardised.narrowest(&p.initialisation)).fold(1.0, f64::min);
@@ -168,74 +211,40 @@ fn look(target: &Arc<dyn Target>, places: &[Mode], work: f64, seed: u64, request
         }
     }
     Ok(best.map(|mut best| {
-        best.z.iter_mut().for_each(|y| *y = standardised.to_original(y));
-        best.ends = ends.iter().map(|y| standardised.to_original(y)).collect();
+        best.z.iter_mut().for_each(|y| *y = standardised.at.original(y));
+        best.ends = ends.iter().map(|y| standardised.at.original(y)).collect();
         best
     }))
 }
 
-/// Search from particles that are far from all modes: the heaviest, and those where the density is highest.
-fn follow(target: &dyn Target, places: &mut Vec<Mode>, found: &Outside) -> Result<()> {
-    let heights = log_density(target, &found.ends)?;
-    for (from, values) in [(&found.z, &found.log_weights), (&found.ends, &heights)] {
-        let mut order: Vec<usize> = (0..from.len()).filter(|&i| values[i].is_finite()).collect();
-        order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-        let mut left = FOLLOWED;
-        for i in order {
-            if left == 0 {
-                break;
-            }
-            if places.iter().any(|place| modes::within(&place.initialisation, &from[i])) {
-                continue;
-            }
-            left -= 1;
-            match Initialisation::laplace(target, &Params::default(), Some(&from[i])) {
-                Ok(place) if place.warning.is_none() => modes::add(target, places, place, 0)?,
-                Ok(_) | Err(Error::Target { .. } | Error::Fit { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
+/// Search for a mode from a place, and add it where it is new.
+fn follow(target: &dyn Target, climber: &mut Climber<'_>, places: &mut Vec<Mode>, from: &[f64]) -> Result<()> {
+    match climber.climb(from) {
+        Ok(place) if place.warning.is_none() => modes::add(target, places, place, 0),
+        Ok(_) | Err(Error::Target { .. } | Error::Fit { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// A target as a function of y, where z = c + Ly.
 struct Standardised {
     target: Arc<dyn Target>,
-    center: Vec<f64>,
-    /// L, row by row.
-    factor: Vec<f64>,
+    at: Initialisation,
 }
 
 impl Standardised {
-    fn new(target: Arc<dyn Target>, at: &Initialisation) -> Self {
-        Standardised { target, center: at.center.clone(), factor: at.positions().factor().into_owned() }
-    }
-
-    fn matrix(&self) -> DMatrix<f64> {
-        let d = self.center.len();
-        DMatrix::from_row_slice(d, d, &self.factor)
-    }
-
-    fn to_original(&self, y: &[f64]) -> Vec<f64> {
-        let d = self.center.len();
-        let row = |i: usize| self.factor[i * d..=i * d + i].iter().zip(y).map(|(l, y)| l * y).sum::<f64>();
-        (0..d).map(|i| self.center[i] + row(i)).collect()
-    }
-
-    fn standardise(&self, z: &[f64]) -> DVector<f64> {
-        let apart = DVector::from_iterator(z.len(), z.iter().zip(&self.center).map(|(z, c)| z - c));
-        self.matrix().solve_lower_triangular(&apart).unwrap_or(apart)
-    }
-
     /// The smallest standard deviation of a mode in any direction.
     fn narrowest(&self, mode: &Initialisation) -> f64 {
-        let d = self.center.len();
-        let theirs = DMatrix::from_row_slice(d, d, &mode.positions().factor());
-        let relative = self.matrix().solve_lower_triangular(&theirs).unwrap_or(theirs);
-        // The inverse's norm bounds the largest precision.
-        let inverse = relative.clone().try_inverse().map_or(1.0, |m| m.norm() / (d as f64).sqrt());
-        inverse.recip()
+        let (d, here) = (mode.center.len(), &self.at.center);
+        // With L of these coordinates and M of the mode, the norm of M⁻¹L bounds the largest precision.
+        let column = |i: usize| {
+            let unit: Vec<f64> = (0..d).map(|j| f64::from(i == j)).collect();
+            let to = self.at.original(&unit);
+            let moved: Vec<f64> = (0..d).map(|j| mode.center[j] + (to[j] - here[j])).collect();
+            mode.standardised(&moved).norm_squared()
+        };
+        let mean = (0..d).map(column).sum::<f64>() / d as f64;
+        if mean.is_finite() { mean.sqrt().recip() } else { 1.0 }
     }
 }
 
@@ -245,10 +254,9 @@ impl Target for Standardised {
     }
 
     fn log_density<'g>(&self, scope: &Scope<'g>, y: Expr<'g>) -> Expr<'g> {
-        let d = self.center.len();
-        let factor = scope.vector(&self.factor).reshape([d, d]);
-        let log_volume: f64 = (0..d).map(|i| self.factor[i * d + i].ln()).sum();
-        self.target.log_density(scope, y.matmul(factor.t()) + scope.vector(&self.center)) + log_volume
+        let array = |_: &str, shape, values: &dyn Fn() -> Vec<f64>| scope.vector(&values()).reshape(shape);
+        let coordinates = Coordinates::new(&self.at.positions(), array);
+        self.target.log_density(scope, coordinates.original(y)) + coordinates.log_volume()
     }
 
     fn data<'g>(&self, scope: &Scope<'g>) -> Option<Expr<'g>> {

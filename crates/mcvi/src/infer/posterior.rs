@@ -1,12 +1,13 @@
 //! The result of inference: a fitted approximation, draws from it, a verdict, and summaries of the model's parameters.
 
-use super::{Checkpoint, Mode, Verdict};
+use super::{Checkpoint, FEW, Mode, Verdict};
 use crate::approximation::{Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::diagnostics::{LogMean, Mean, RELIABLE_K, SummaryTable, Weights, mean, summarise};
 use crate::error::Result;
 use crate::fit::{FitReport, StopReason};
+use crate::hardware::Hardware;
 use crate::model::{Quantities, Quantity};
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ pub struct Posterior {
     pub kept: usize,
     /// Why inference stopped.
     pub stop_reason: StopReason,
-    /// Iterations over all fits, including those that failed. As a [`Budget`](super::Budget) they exactly repeat a fit
-    /// that stopped early.
+    /// Iterations over all fits, including those that failed. As a [`Budget`](super::Budget) they repeat a fit that was
+    /// interrupted exactly; where time was limited, searching and drawing depended on it too.
     pub iterations: usize,
     /// The state of every fit, for resuming.
     pub checkpoint: Checkpoint,
@@ -62,6 +63,16 @@ pub struct Fitted {
     pub verdict: Verdict,
 }
 
+/// Numbers of which summaries are made at most: large generated quantities of all draws would not fit into memory.
+const NUMBERS: usize = 50_000_000;
+
+/// How many of the draws have their quantities summarised and judged.
+pub(super) fn reportable(model: &dyn BayesianModel, z: &[Vec<f64>]) -> Result<usize> {
+    let one = model.quantities(&z[..1], None, Hardware::default())?;
+    let size: usize = one.parameters.iter().chain(&one.generated).map(Quantity::size).sum();
+    Ok((NUMBERS / size.max(1)).max(FEW).min(z.len()))
+}
+
 impl Posterior {
     /// Whether draws can be reweighted: the tail of their weights is light enough, and no draw has zero weight.
     pub fn is_reweightable(&self) -> bool {
@@ -85,8 +96,10 @@ impl Posterior {
 
     /// The marginal of every element of every parameter and generated quantity. Print it for a table.
     pub fn summaries(&self) -> Result<SummaryTable> {
-        let (weights, all) =
-            (self.weights(), self.model.quantities(&self.draws.z, None, self.approximation.hardware())?);
+        let (z, hardware) = (&self.draws.z, self.approximation.hardware());
+        let count = reportable(self.model.as_ref(), z)?;
+        let weights = self.weights().first(count);
+        let all = self.model.quantities(&z[..count], None, hardware)?;
         let summary = |(name, column): (String, Vec<f64>)| (name, summarise(&column, &weights));
         let quantities = all.parameters.iter().chain(&all.generated);
         Ok(SummaryTable(quantities.flat_map(Quantity::columns).map(summary).collect()))

@@ -6,11 +6,14 @@ use crate::error::Result;
 use crate::model::Quantity;
 use crate::seed::derive_seed;
 use serde::Serialize;
+use std::time::Instant;
 
 /// Numbers in all replicates at most, and replicates at most and at least.
 const NUMBERS: usize = 20_000_000;
 const MOST: usize = 2000;
 const FEWEST: usize = 100;
+/// Replicates by which time is planned.
+const PILOT: usize = 10;
 /// A p-value this close to 0 or 1 says that the model misses something.
 const EXTREME: f64 = 0.005;
 
@@ -89,17 +92,39 @@ impl Posterior {
     /// Posterior predictive checks of all observations, with draws of equal weight where they can be reweighted. None where
     /// the model cannot replicate its data.
     pub fn predictive_checks(&self, seed: u64) -> Result<Vec<PredictiveCheck>> {
+        self.predictive_checks_within(seed, None)
+    }
+
+    /// The same with fewer replicates if so many seconds do not suffice, and none if they suffice for too few.
+    pub fn predictive_checks_within(&self, seed: u64, seconds: Option<f64>) -> Result<Vec<PredictiveCheck>> {
         let observations = self.model.observations()?;
         let size: usize = observations.iter().map(|o| o.values.len()).sum();
         if size == 0 {
             return Ok(vec![]);
         }
         let count = (NUMBERS / size).clamp(FEWEST, MOST).min(self.draws.z.len());
+        let timely = match seconds {
+            Some(seconds) => (seconds / self.replicate_pace(seed)?) as usize,
+            None => usize::MAX,
+        };
+        if timely < FEWEST.min(count) {
+            return Ok(vec![]);
+        }
+        let count = count.min(timely);
         let z = self.resampled(count, seed).map_or_else(|| self.draws.z[..count].to_vec(), |draws| draws.z);
         let seed = derive_seed(seed, "predictive checks");
         let replicated = self.model.quantities(&z, Some(seed), self.approximation.hardware())?.predictive;
         let pairs = observations.iter().filter_map(|o| Some((o, replicated.iter().find(|q| q.name == o.name)?)));
         Ok(pairs.flat_map(|(observed, replicated)| checks(observed, replicated)).collect())
+    }
+}
+
+impl Posterior {
+    /// Seconds for a replicate.
+    fn replicate_pace(&self, seed: u64) -> Result<f64> {
+        let (since, count) = (Instant::now(), PILOT.min(self.draws.z.len()));
+        self.quantities(count, seed)?;
+        Ok(since.elapsed().as_secs_f64() / count as f64)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::modes::Mode;
 use super::outside::{Elsewhere, Outside};
+use super::posterior::reportable;
 use crate::approximation::{Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
 use crate::diagnostics::{Moments, RELIABLE_K, Weights};
@@ -79,7 +80,7 @@ pub enum Advice {
     SeparateModes,
     /// Add a chain after the Gaussian.
     AddChain,
-    /// Use a longer chain.
+    /// Use a longer chain, or one with networks.
     LongerChain,
     /// Use parameters in which the posterior is closer to a Gaussian.
     Reparameterise,
@@ -200,10 +201,12 @@ impl Evidence<'_> {
 
     /// What is reported: parameters and generated quantities, as they are, not as free coordinates.
     fn reported(&self, verdict: &mut Verdict, draws: &Draws) -> Result<()> {
-        let (weights, even) = (Weights::smoothed(&draws.log_weights), Weights::even(draws.z.len()));
+        let n = reportable(self.model, &draws.z)?;
+        let (z, log_weights) = (&draws.z[..n], &draws.log_weights[..n]);
+        let (weights, even) = (Weights::smoothed(log_weights), Weights::even(n));
         let (mut off, mut stretched) = ((0.0, String::new()), (1.0, String::new()));
         let (mut no_mean, mut no_sd) = (vec![], vec![]);
-        let quantities = self.model.quantities(&draws.z, None, Hardware::default())?;
+        let quantities = self.model.quantities(z, None, Hardware::default())?;
         for (name, column) in quantities.parameters.iter().chain(&quantities.generated).flat_map(Quantity::columns) {
             let (a, b) = (Moments::new(&column, &weights), Moments::new(&column, &even));
             if !a.has_mean {
@@ -281,7 +284,8 @@ impl Evidence<'_> {
             let about = format!("log p(x) ≈ {:.2} ± {:.2}", o.log_evidence.value, o.log_evidence.se);
             format!("annealing from wide starts adds none: {}", about.replace('-', "−"))
         });
-        let outside = outside.unwrap_or_else(|| "annealing from wide starts was not possible".to_owned());
+        let outside = outside
+            .unwrap_or_else(|| "annealing from wide starts was not possible, or not in the time given".to_owned());
         [
             format!("Pareto k̂ = {k:.2}{near}, effective {share:.0} % of the draws"),
             format!("{modes} from {} starting points; {outside}", self.starts),

@@ -25,6 +25,8 @@ pub(super) struct Declared<'g> {
     pub size: usize,
     pub value: Expr<'g>,
     pub prior: Distribution<'g>,
+    /// Of each row; none where it is flat.
+    pub log_prior: Option<Expr<'g>>,
 }
 
 /// An observation that was made.
@@ -241,14 +243,14 @@ impl<'g> Builder<'g> {
         if let Some(mistake) = prior.mistake().or_else(|| prior.conflict(constraint)) {
             self.fail(format!("the prior of `{name}`: {mistake}"));
         }
-        if !prior.is_flat() {
-            let log_prior = self.per_row(prior.log_density(value));
+        let log_prior = (!prior.is_flat()).then(|| self.per_row(prior.log_density(value)));
+        if let Some(log_prior) = log_prior {
             if let Some(error) = log_prior.error() {
                 self.fail(format!("`{name}`, {}, does not fit its prior, {prior:?}: {error}", value.shape()));
             }
             self.count(log_prior);
         }
-        self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior });
+        self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior, log_prior });
         value
     }
 

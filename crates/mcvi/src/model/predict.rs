@@ -48,6 +48,10 @@ impl Model {
             let rows_of = value.broadcast_to([&[rows], value.shape().dims().get(1..).unwrap_or_default()].concat());
             plan.generated.push(program.quantity(name, shape, rows_of));
         }
+        for declared in m.declared.iter().filter(|_| seed.is_some()) {
+            let Some(log_prior) = declared.log_prior else { continue };
+            plan.log_prior.push(program.quantity(&format!("log_prior.{}", declared.name), vec![], log_prior));
+        }
         let mut sources = vec![];
         for o in m.observed.iter().filter(|_| seed.is_some()) {
             let n = o.data.shape().dims()[0];
@@ -66,7 +70,8 @@ impl Model {
             let values: Vec<f64> = chunk.iter().chain(fill).flatten().copied().collect();
             program.write("z", &Array::new([rows, self.dim], values)?)?;
             program.run(1)?;
-            for q in plan.parameters.iter_mut().chain(&mut plan.generated).chain(&mut plan.log_likelihood) {
+            let each = plan.parameters.iter_mut().chain(&mut plan.generated);
+            for q in each.chain(&mut plan.log_prior).chain(&mut plan.log_likelihood) {
                 let values = program.output(&q.name)?.to_f64();
                 q.values.extend(&values[..chunk.len() * q.size()]);
             }
@@ -74,7 +79,10 @@ impl Model {
                 source.draw(&mut program, chunk.len(), &mut rng, &mut q.values)?;
             }
         }
-        plan.log_likelihood.iter_mut().for_each(|q| q.name = q.name.trim_start_matches("log_lik.").to_owned());
+        let prefixed = plan.log_likelihood.iter_mut().map(|q| (q, "log_lik."));
+        for (q, prefix) in prefixed.chain(plan.log_prior.iter_mut().map(|q| (q, "log_prior."))) {
+            q.name = q.name.strip_prefix(prefix).unwrap_or(&q.name).to_owned();
+        }
         Ok(plan)
     }
 

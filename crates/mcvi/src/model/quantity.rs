@@ -32,6 +32,8 @@ pub struct Quantities {
     pub generated: Vec<Quantity>,
     /// The log likelihood of each observation.
     pub log_likelihood: Vec<Quantity>,
+    /// The log prior density of each parameter that has one, without the Jacobian of its free coordinates.
+    pub log_prior: Vec<Quantity>,
     /// New observations, drawn given the parameters.
     pub predictive: Vec<Quantity>,
 }

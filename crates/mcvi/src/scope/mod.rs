@@ -86,7 +86,12 @@ pub struct Scope<'g> {
     stopped: bool,
     /// Parameters that a loop goes through, by their names in its first step.
     looped: Rc<HashMap<String, Expr<'g>>>,
+    /// Which part of the rows it is, and of how many.
+    part: (usize, usize),
 }
+
+/// Noise streams that a part may use.
+const STREAMS: u32 = 1 << 20;
 
 impl<'g> Scope<'g> {
     /// Build over `rows` rows with the parameters known so far; further ones are added on demand.
@@ -123,6 +128,7 @@ impl<'g> Scope<'g> {
             estimator: Estimator::default(),
             stopped: false,
             looped: Rc::default(),
+            part: (0, 1),
         })
     }
 
@@ -134,6 +140,31 @@ impl<'g> Scope<'g> {
     /// The number of rows: independent chains, or datapoints.
     pub fn rows(&self) -> usize {
         self.build.rows
+    }
+
+    /// The same scope for a part of the rows. Parameters are those of all parts; what rows share, and the noise they draw, is each
+    /// part's own.
+    pub(crate) fn of_part(&self, part: usize, of: usize) -> Self {
+        if of > 1 {
+            self.graph().streams_from(part as u32 * STREAMS);
+        }
+        Scope { part: (part, of), ..self.clone() }
+    }
+
+    /// The same scope for what all parts share.
+    pub fn of_all_parts(&self) -> Self {
+        Scope { part: (0, 1), ..self.clone() }
+    }
+
+    /// Of an array with an element for every row of every part: those of this part.
+    pub fn rows_of_part(&self, all: Expr<'g>) -> Expr<'g> {
+        let (part, rows) = (self.part.0, self.rows());
+        if self.part.1 == 1 { all } else { all.slice(0, part * rows..(part + 1) * rows) }
+    }
+
+    /// The number of rows of all parts.
+    pub fn rows_of_all(&self) -> usize {
+        self.rows() * self.part.1
     }
 
     /// The element type of the computation.
@@ -275,7 +306,10 @@ impl<'g> Scope<'g> {
     /// An expression that is built once in this graph, however often it is requested: for draws that several places
     /// must share.
     pub fn shared(&self, name: &str, build: impl FnOnce() -> Expr<'g>) -> Expr<'g> {
-        let path = self.child(name).path;
+        let path = match self.part {
+            (_, 1) => self.child(name).path,
+            (part, _) => format!("{} of part {part}", self.child(name).path),
+        };
         let known = self.build.shared.borrow().get(&path).copied();
         known.unwrap_or_else(|| {
             let made = build();

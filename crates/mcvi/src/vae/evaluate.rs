@@ -11,10 +11,10 @@ use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
 use crate::limits::{self, within};
 use crate::params::Params;
-use crate::scope::{Choices, write};
+use crate::scope::{Choices, Scope, write};
 use crate::seed::derive_seed;
 use crate::target::Target;
-use mcvi_expr::{Array, DType, Program, Run};
+use mcvi_expr::{Array, DType, Expr, Program, Run};
 use std::ops::ControlFlow;
 
 /// Rows per pass.
@@ -30,6 +30,7 @@ pub struct Evaluator {
     pixels: usize,
     images: usize,
     fresh: bool,
+    hardware: Hardware,
 }
 
 /// What importance sampling says about a set of images.
@@ -101,6 +102,7 @@ impl Evaluator {
             pixels: architecture.pixels(),
             images: count,
             fresh,
+            hardware,
         })
     }
 
@@ -140,8 +142,22 @@ impl Evaluator {
         Ok(rows(&both[0]).into_iter().zip(rows(&both[1])).collect())
     }
 
-    /// Run over the images `which`, as many at a time as fit.
+    /// Run over the images `which`, as many at a time as fit. Passes are shared out among the ranks.
     pub(super) fn record(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
+        let (rank, ranks) = self.hardware.rank();
+        let (steps, begin) = (which.len().div_ceil(self.rows), self.program.step());
+        let mine = rank * steps / ranks..(rank + 1) * steps / ranks;
+        self.program.set_step(begin + mine.start as u64);
+        let images = (mine.start * self.rows).min(which.len())..(mine.end * self.rows).min(which.len());
+        let recorded = match images.is_empty() {
+            true => vec![vec![]; outputs.len()],
+            false => self.record_here(&which[images], outputs)?,
+        };
+        self.program.set_step(begin + steps as u64);
+        recorded.into_iter().map(|mine| Ok(self.hardware.gather(mine)?.concat())).collect()
+    }
+
+    fn record_here(&mut self, which: &[i32], outputs: &[&str]) -> Result<Vec<Vec<f64>>> {
         let steps = which.len().div_ceil(self.rows);
         // The last pass is padded with the first image.
         let mut picks = which.to_vec();
@@ -211,20 +227,42 @@ impl Evaluator {
 
     /// Pictures of draws from the prior: the probability of every pixel, or `binary` pixels drawn with it.
     pub fn sample(deep: &Deep, count: usize, binary: bool, seed: u64) -> Result<Vec<Vec<f64>>> {
-        let Deep { architecture, params } = deep;
-        let nothing = Array::zeros(DType::F32, [count, architecture.pixels()])?;
-        let model = architecture.model(Observed::Given(nothing));
-        let initialisation = Initialisation::standard(architecture.latent);
-        let (dtype, choices, hardware) = (model.dtype(), Choices::Sample, Hardware::default());
-        let compile = Compile { dtype, rows: count, choices, initialisation: &initialisation, params, hardware };
-        let (mut program, ()) = compile.program(|scope, program| {
-            let z = scope.normal([count, architecture.latent]);
-            let picture = model.log_odds(&scope.child("target"), z).sigmoid();
-            let uniform = scope.uniform([count, architecture.pixels()]);
-            let picture = if binary { uniform.lt(picture) } else { picture };
-            Ok((program.seed(seed).output("picture", picture), ()))
-        })?;
-        program.run(1)?;
-        Ok(program.output("picture")?.to_f64().chunks(architecture.pixels()).map(<[f64]>::to_vec).collect())
+        let latent = deep.architecture.latent;
+        pictures(
+            deep,
+            count,
+            |scope, picture| {
+                let picture = picture(scope.normal([count, latent]));
+                if binary { scope.uniform([count, deep.architecture.pixels()]).lt(picture) } else { picture }
+            },
+            seed,
+        )
     }
+
+    /// Pictures of these values of the latent variables: the probability of every pixel.
+    pub fn decode(deep: &Deep, z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+        let z = Array::new([z.len(), deep.architecture.latent], z.concat())?.cast(DType::F32);
+        pictures(deep, z.shape().dims()[0], |scope, picture| picture(scope.graph().literal(z.clone())), 0)
+    }
+}
+
+/// Rows of pictures, as a function of what the decoder gives for latent variables.
+fn pictures(
+    deep: &Deep,
+    count: usize,
+    make: impl for<'g> Fn(&Scope<'g>, &dyn Fn(Expr<'g>) -> Expr<'g>) -> Expr<'g>,
+    seed: u64,
+) -> Result<Vec<Vec<f64>>> {
+    let Deep { architecture, params } = deep;
+    let nothing = Array::zeros(DType::F32, [count, architecture.pixels()])?;
+    let model = architecture.model(Observed::Given(nothing));
+    let initialisation = Initialisation::standard(architecture.latent);
+    let (dtype, choices, hardware) = (model.dtype(), Choices::Sample, Hardware::default());
+    let compile = Compile { dtype, rows: count, choices, initialisation: &initialisation, params, hardware };
+    let (mut program, ()) = compile.program(|scope, program| {
+        let picture = make(scope, &|z| model.log_odds(&scope.child("target"), z).sigmoid());
+        Ok((program.seed(seed).output("picture", picture), ()))
+    })?;
+    program.run(1)?;
+    Ok(program.output("picture")?.to_f64().chunks(architecture.pixels()).map(<[f64]>::to_vec).collect())
 }

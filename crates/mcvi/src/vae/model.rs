@@ -57,8 +57,10 @@ impl LatentModel {
         match &self.observed {
             Observed::Given(rows) => scope.shared("data", || graph.literal(rows.clone())),
             Observed::Fed { images, fresh } => scope.shared("data", || {
-                let all = graph.input(IMAGES, self.dtype(), [*images, self.pixels]);
-                let rows = graph.input(ROWS, DType::I32, scope.rows());
+                let whole = scope.root().of_all_parts();
+                let all = whole.shared(IMAGES, || graph.input(IMAGES, self.dtype(), [*images, self.pixels]));
+                let rows = whole.shared(ROWS, || graph.input(ROWS, DType::I32, scope.rows_of_all()));
+                let rows = scope.rows_of_part(rows);
                 let grey = all.take(0, rows);
                 if *fresh { scope.uniform([scope.rows(), self.pixels]).lt(grey) } else { grey }
             }),

@@ -50,6 +50,8 @@ pub struct TrainSettings {
     pub fresh: bool,
     /// The random seed of weights, noise and the order of images.
     pub seed: u64,
+    /// Parts of a minibatch, for as many ranks at most. Results depend on it, not on the number of ranks.
+    pub parts: usize,
 }
 
 impl Default for TrainSettings {
@@ -70,6 +72,7 @@ impl Default for TrainSettings {
             join: false,
             fresh: false,
             seed: 1,
+            parts: 1,
         }
     }
 }
@@ -102,6 +105,10 @@ impl TrainSettings {
         if self.batch == 0 || self.batch > images {
             let why = format!("{} is not between 1 and {images}, the number of training images", self.batch);
             return Err(Error::Setting { what: "batch", why });
+        }
+        if self.parts == 0 || !self.batch.is_multiple_of(self.parts) {
+            let why = format!("a batch of {} images cannot be divided into {} equal parts", self.batch, self.parts);
+            return Err(Error::Setting { what: "parts", why });
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ pub struct Trainer {
     progress: Progress,
     images: usize,
     data: String,
-    device: &'static str,
+    hardware: Hardware,
 }
 
 impl Trainer {
@@ -201,6 +201,7 @@ impl Trainer {
                 weight_decay: settings.weight_decay,
                 average: false,
                 seed: settings.seed,
+                parts: settings.parts,
                 ..Settings::default()
             },
         )?;
@@ -217,7 +218,7 @@ impl Trainer {
             progress: Progress::default(),
             images,
             data: data.to_owned(),
-            device: hardware.kind(),
+            hardware,
         })
     }
 
@@ -258,7 +259,7 @@ impl Trainer {
             architecture: self.architecture.clone(),
             settings: self.settings.clone(),
             data: self.data.clone(),
-            device: Some(self.device.to_owned()),
+            device: Some(self.hardware.kind().to_owned()),
             progress: self.progress.clone(),
             state,
         })
@@ -310,7 +311,7 @@ impl Trainer {
             }
             let tick = Tick { epoch, step: done, steps, bound: honest(&progress.bounds, progress.diverged) };
             bounds.extend(progress.bounds);
-            if observe(&tick).is_break() {
+            if self.hardware.any(observe(&tick).is_break())? {
                 return Ok(None);
             }
         }

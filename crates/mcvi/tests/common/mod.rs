@@ -246,6 +246,7 @@ pub fn sweeps(starts: &Starts) -> Vec<Case> {
     vec![
         case("Gibbs, constant diagonal inverse", wide().step(learn(Gaussian::diagonal()))),
         case("Gibbs, constant full inverse", wide().step(learn(Gaussian::full()))),
+        case("Gibbs, constant inverse of low rank", wide().step(learn(Gaussian::low_rank(1)))),
         case("Gibbs, linear inverse", wide().step(learn(linear()))),
         case("Gibbs, linear full inverse, T = 2", wide().steps(2, Sharing::Nothing, learn(linear_full()))),
         case("Gibbs, inverse linear in the gradient", wide().step(learn(Gaussian::linear_in_gradient()))),

@@ -2,6 +2,7 @@
 
 mod evidence;
 mod kernels;
+mod ranks;
 mod training;
 
 use mcvi::vae::{Architecture, TrainSettings};

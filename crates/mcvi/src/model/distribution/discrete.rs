@@ -3,7 +3,7 @@
 use super::sample::{binomial, categorical, gamma, is_count as is_whole, log_gamma, poisson, softmax};
 use super::{Distribution, Support, Value, all, last, within};
 use mcvi_expr::Expr;
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_distr::{Binomial, Distribution as _};
 
 /// One with this log odds, else zero.
@@ -80,6 +80,56 @@ pub fn categorical_logit<'g>(logits: impl Into<Value<'g>>) -> Distribution<'g> {
     .with_support(Support::Discrete)
     .with_event_dims(0, [1])
     .with_event_sampler(|event, rng| Some(vec![categorical(event.parameters.first()?, rng)? as f64]))
+}
+
+/// A category in an order, counted from 0: those below `cutpoints[j]` have log odds `cutpoints[j]` − `predictor`. Cutpoints
+/// `[.., k]` rise, and have an axis for observations: `cutpoints.expand(1)`.
+pub fn ordered_logistic<'g>(predictor: impl Into<Value<'g>>, cutpoints: impl Into<Value<'g>>) -> Distribution<'g> {
+    Distribution::new("ordered_logistic", [predictor.into(), cutpoints.into()], |x, [eta, cuts]| {
+        let Some(&k) = cuts.shape().dims().last() else { return cuts.sum(&[0]) };
+        let (place, j) = (x.expand(x.shape().rank()), x.graph().arange(x.dtype(), k));
+        let chosen = |category: Expr<'g>| {
+            let cut = place.eq(category).select(cuts, 0.0);
+            cut.sum(&[last(cut)])
+        };
+        // Far enough below and above all.
+        let (below, above) = (x.eq(0.0).select(-FAR, 0.0), x.eq(k as f64).select(FAR, 0.0));
+        let (low, high) = (chosen(j + 1.0) + below, chosen(j) + above);
+        // σ(b) − σ(a) = σ(b) σ(−a) (1 − exp(a − b))
+        let log = (high - eta).log_sigmoid() + (eta - low).log_sigmoid() + (-(low - high).expm1()).ln();
+        within(is_count(x) * x.le(k as f64), log)
+    })
+    .with_support(Support::Discrete)
+    .with_event_dims(0, [0, 1])
+    .with_event_sampler(|event, rng| {
+        let (eta, cuts) = (event.parameters.first()?.first()?, event.parameters.get(1)?);
+        let u: f64 = rng.random();
+        let logit = eta + u.ln() - (-u).ln_1p();
+        (logit.is_finite() || u == 0.0).then(|| vec![cuts.iter().filter(|cut| **cut <= logit).count() as f64])
+    })
+}
+
+/// A number that no predictor reaches.
+const FAR: f64 = 1e30;
+
+/// Counts that are zero with probability `zero`, and else of the Poisson distribution with mean exp(`log_rate`).
+pub fn zero_inflated_poisson_log<'g>(log_rate: impl Into<Value<'g>>, zero: impl Into<Value<'g>>) -> Distribution<'g> {
+    Distribution::new("zero_inflated_poisson_log", [log_rate.into(), zero.into()], |x, [log_rate, zero]| {
+        let rate = log_rate.exp();
+        let log_rest = (-zero).log1p();
+        // ln(e^a + e^b), with a the logarithm of the probability of an extra zero
+        let (a, b) = (zero.ln(), log_rest - rate);
+        let none = b + (a - b).softplus();
+        let some = log_rest + weighted(x, log_rate) - rate - (x + 1.0).lgamma();
+        within(is_count(x), x.eq(0.0).select(none, some))
+    })
+    .with_support(Support::Discrete)
+    .with_sampler(|[log_rate, zero], rng| {
+        if !(0.0..=1.0).contains(&zero) {
+            return None;
+        }
+        if rng.random::<f64>() < zero { Some(0.0) } else { poisson(log_rate.exp(), rng) }
+    })
 }
 
 /// The counts `[.., k]` of k categories among independent draws with logits `[.., k]`.

@@ -218,6 +218,23 @@ impl<'g> Distribution<'g> {
         Distribution { sampler: Some(Rc::new(sampler)), ..self }
     }
 
+    /// With each log density multiplied by a weight, such as the number of times that an observation was made.
+    /// Draws are as without weights.
+    ///
+    /// ```
+    /// use mcvi::model::{Model, normal};
+    ///
+    /// let model = Model::new(|m| {
+    ///     let mean = m.real("mean", normal(0.0, 1.0));
+    ///     m.observe("y", &[0.3, -0.2], normal(mean, 1.0).weighted(m.data(&[2.0, 5.0])));
+    /// })?;
+    /// # Ok::<(), mcvi::Error>(())
+    /// ```
+    pub fn weighted(self, weights: Expr<'g>) -> Self {
+        let log_density = self.log_density.clone();
+        Distribution { log_density: Rc::new(move |x, p| log_density(x, p) * weights), ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
