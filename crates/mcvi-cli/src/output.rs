@@ -1,12 +1,14 @@
 //! Options that subcommands share, and everything that is printed: text, JSON or data, and what goes wrong.
 
-use crate::mistake::mistaken;
+use crate::mistake::{Mistake, mistaken};
+use crate::ranks;
 use crate::store::folder::Folder;
 use crate::terminal::Destination;
 use anyhow::{Context, Result};
 use clap::Args;
 use mcvi::{Device, Hardware};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -57,6 +59,18 @@ impl Common {
     }
 }
 
+/// Options from words as on the command line of a subcommand: `--seed`, `7`.
+pub fn parsed<T: Args>(command: &'static str, words: &[String]) -> Result<T> {
+    let command = T::augment_args(clap::Command::new(command).no_binary_name(true));
+    let options = command.try_get_matches_from(words).and_then(|matches| T::from_arg_matches(&matches));
+    options.map_err(|error| Mistake(in_words(&error)).into())
+}
+
+/// What is wrong with options.
+pub fn in_words(error: &clap::Error) -> String {
+    error.render().to_string().trim_start_matches("error: ").trim_end().to_owned()
+}
+
 /// Hardware options.
 #[derive(Args, Clone)]
 pub struct HardwareOptions {
@@ -101,13 +115,42 @@ pub fn print_data(data: &str) -> Result<()> {
     put(&Destination::of(&std::io::stdout()).data(data))
 }
 
-/// Say something on standard error: mistakes, warnings, notices. Nobody may be listening.
+/// Say something on standard error: mistakes, warnings, notices. Nobody may be listening. Of several ranks the first speaks for
+/// all.
 pub fn say(text: &str) {
+    if ranks::silent().is_none() {
+        say_error(text);
+    }
+}
+
+/// Say what has ended this process, whichever rank it is.
+pub fn say_error(text: &str) {
+    let text = &ranks::silent().map_or(text.to_owned(), |rank| format!("rank {rank}: {text}"));
     let mut to = std::io::stderr().lock();
     let _ = writeln!(to, "{}", Destination::of(&to).text(&format!("mcvi: {text}")));
 }
 
+thread_local! {
+    /// Where this thread's output goes instead of standard output, if anywhere.
+    static CAPTURED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// What a command prints, for a caller that is not a terminal.
+pub fn captured(command: impl FnOnce() -> Result<()>) -> Result<String> {
+    CAPTURED.set(Some(String::new()));
+    let result = command();
+    let printed = CAPTURED.take().unwrap_or_default();
+    result.map(|()| printed)
+}
+
 fn put(text: &str) -> Result<()> {
+    if ranks::silent().is_some() {
+        return Ok(());
+    }
+    let kept = CAPTURED.with_borrow_mut(|captured| captured.as_mut().map(|all| *all += text).is_some());
+    if kept {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         // The reader has closed the pipe.

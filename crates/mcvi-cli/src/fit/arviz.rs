@@ -3,11 +3,15 @@
 use super::result::Outcome;
 use crate::store::zarr::{Group, Values, Variable};
 use anyhow::Result;
+use mcvi::Axes;
 use mcvi::model::{Quantities, Quantity};
 use serde_json::{Map, Value, json};
 
 /// Number of prior draws in the store.
 const PRIOR: usize = 1000;
+const PRIOR_FEWEST: usize = 50;
+/// Numbers of the data that come with them.
+const PRIOR_NUMBERS: usize = 10_000_000;
 
 /// Chains in the store. Draws are independent, so they are chains by name only: for tools that expect several.
 const CHAINS: usize = 4;
@@ -18,11 +22,11 @@ fn chains(count: usize) -> (usize, usize) {
 }
 
 /// A variable with the dimensions chain and draw, followed by its own.
-fn variable(q: &Quantity, name: &str) -> Variable {
+fn variable(q: &Quantity, name: &str, axes: &Axes) -> Variable {
     let size = q.size().max(1);
     let (chains, draws) = chains(q.values.len() / size);
     let mut dims = vec![("chain".to_owned(), chains), ("draw".to_owned(), draws)];
-    dims.extend(q.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", q.name), *n)));
+    dims.extend(axes.of(&q.name, &q.shape).into_iter().zip(q.shape.iter().copied()));
     Variable { name: name.to_owned(), dims, values: Values::F64(q.values[..chains * draws * size].to_vec()) }
 }
 
@@ -38,12 +42,20 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
     .into_iter()
     .map(|(k, v)| (k.to_owned(), v))
     .collect();
-    let group = |name: &str, variables: Vec<Variable>| Group {
-        name: name.to_owned(),
-        attributes: attributes.clone(),
-        variables,
+    let axes = model.axes();
+    let group = |name: &str, mut variables: Vec<Variable>| {
+        let labels = axes.labels.iter().map(|(dim, labels)| {
+            let dims = vec![(dim.clone(), labels.len())];
+            Variable { name: dim.clone(), dims, values: Values::Text(labels.clone()) }
+        });
+        let used = |label: &Variable| variables.iter().any(|v| v.dims.contains(&label.dims[0]));
+        let labels: Vec<Variable> = labels.filter(used).collect();
+        variables.extend(labels);
+        Group { name: name.to_owned(), attributes: attributes.clone(), variables }
     };
-    let all = |list: &[Quantity]| -> Vec<Variable> { list.iter().map(|q| variable(q, &q.name)).collect() };
+    let all = |list: &[Quantity]| -> Vec<Variable> { list.iter().map(|q| variable(q, &q.name, &axes)).collect() };
+    // As many as draws times observations: in single precision, and compressed.
+    let compact = |list: &[Quantity]| -> Vec<Variable> { all(list).into_iter().map(Variable::compact).collect() };
     // Coordinates with labels; the others are numbered.
     let coordinates = model.parameters().into_iter().flat_map(|p| {
         let axis = move |(i, labels): (usize, Vec<String>)| {
@@ -56,22 +68,28 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
     let posterior = [all(&q.parameters), all(&q.generated), coordinates.clone()].concat();
     let stat = |name: &str, values: &[f64]| {
         let q = Quantity { name: name.to_owned(), shape: vec![], values: values.to_vec() };
-        variable(&q, name)
+        variable(&q, name, &axes)
     };
     let log_q: Vec<f64> = draws.log_p.iter().zip(&draws.log_weights).map(|(p, w)| p - w).collect();
     let stats = vec![stat("lp", &draws.log_p), stat("log_q", &log_q), stat("log_weight", &draws.log_weights)];
     let mut groups = vec![group("posterior", posterior), group("sample_stats", stats)];
     if !q.log_likelihood.is_empty() {
-        groups.push(group("log_likelihood", all(&q.log_likelihood)));
-        groups.push(group("posterior_predictive", all(&q.predictive)));
+        groups.push(group("log_likelihood", compact(&q.log_likelihood)));
+        groups.push(group("posterior_predictive", compact(&q.predictive)));
         let observed = model.observations()?.into_iter().map(|o| Variable {
             name: o.name.clone(),
-            dims: o.shape.iter().enumerate().map(|(i, n)| (format!("{}_dim_{i}", o.name), *n)).collect(),
+            dims: axes.of(&o.name, &o.shape).into_iter().zip(o.shape.iter().copied()).collect(),
             values: Values::F64(o.values),
         });
         groups.push(group("observed_data", observed.collect()));
     }
-    match model.prior(PRIOR, seed) {
+    if !q.log_prior.is_empty() {
+        groups.push(group("log_prior", all(&q.log_prior)));
+    }
+    // Draws from the prior come with data.
+    let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
+    let count = (PRIOR_NUMBERS / observations.max(1)).clamp(PRIOR_FEWEST, PRIOR);
+    match model.prior(count, seed) {
         Ok(prior) => groups.push(group("prior", [all(&prior.parameters), coordinates].concat())),
         // A flat prior cannot be sampled.
         Err(mcvi::Error::CannotDraw { .. }) => {}

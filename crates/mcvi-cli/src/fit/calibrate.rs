@@ -8,35 +8,47 @@
 //! log p(x) (Grosse et al. 2015, "Sandwiching the marginal likelihood using bidirectional Monte Carlo").
 
 use super::catalogue;
+use super::regression::RegressionOptions;
 use crate::bracket::Bracket;
+use crate::interrupts::Interrupts;
+use crate::many::{self, Item, Kind, Manifest, Queue, SetFolder, Shard};
 use crate::mistake::Mistake;
 use crate::number::json_number;
-use crate::output::print_result;
-use crate::{progress, work};
-use anyhow::Result;
+use crate::output::{print_result, say};
+use crate::progress;
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use mcvi::diagnostics::mean;
-use mcvi::infer::{Request, VerdictKind, infer};
-use mcvi::{BayesianModel, Hardware};
+use mcvi::fit::StopReason;
+use mcvi::infer::{Request, VerdictKind, infer_observed};
+use mcvi::model::Quantities;
+use mcvi::{BayesianModel, Hardware, disk};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Options of `mcvi calibrate`.
 #[derive(Args)]
 pub struct Options {
     /// A model with proper priors and observations.
-    #[arg(default_value = "eight-schools", value_name = "NAME")]
+    #[arg(default_value = "eight-schools", value_name = "MODEL")]
     model: String,
-    /// For a regression: a CSV file with a header.
+    /// For a regression: a table with a header; for a Stan program: its data, JSON or CSV.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// For a regression: the column to predict.
-    #[arg(long, value_name = "COLUMN")]
-    target: Option<String>,
+    #[command(flatten)]
+    regression: RegressionOptions,
     /// Data sets to simulate and fit.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(20..=10_000))]
     simulations: u16,
+    /// Folder for the results of all simulations. The same command continues a set that was stopped.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Only this shard of the simulations, such as 2/8. Shards are joined by `mcvi merge`.
+    #[arg(long, value_name = "I/N", requires = "out")]
+    shard: Option<Shard>,
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -51,16 +63,50 @@ pub struct Options {
 /// Paths run backwards from the true parameters of a data set; their upper bounds are averaged.
 const PATHS: usize = 1000;
 
+/// What all simulations have in common.
+#[derive(Serialize, Deserialize)]
+struct About {
+    model: String,
+    /// The names of the parameters.
+    parameters: Vec<String>,
+    /// Identifies the data that the model has besides those simulated.
+    data: String,
+    seed: u64,
+    simulations: usize,
+    /// Why there are no upper bounds, if there are none.
+    no_upper_bound: Option<String>,
+}
+
 /// The share of draws below each true parameter in one fit, the verdict on that fit, and the bounds on log p(x) of its data.
+#[derive(Serialize, Deserialize)]
 struct Simulation {
-    shares: Vec<f64>,
-    verdict: VerdictKind,
-    bounds: Option<[f64; 2]>,
+    shares: Vec<Number>,
+    /// None if the data set could not be fitted.
+    verdict: Option<VerdictKind>,
+    bounds: Option<[Number; 2]>,
+}
+
+/// A number that may not be finite, which JSON cannot represent, as text.
+#[derive(Clone, Copy)]
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        if self.0.is_finite() { to.serialize_f64(self.0) } else { to.collect_str(&self.0) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+        number.map(Number).ok_or_else(|| serde::de::Error::custom("not a number"))
+    }
 }
 
 /// Simulate, fit, compare.
 pub fn run(options: &Options) -> Result<()> {
-    let model = catalogue::open(&options.model, options.data.as_deref(), options.target.as_deref())?;
+    let model = catalogue::open(&options.model, options.data.as_deref(), &options.regression)?;
     let name = model.about().name;
     let count = usize::from(options.simulations);
     let cannot = |why: &dyn std::fmt::Display| Mistake(format!("{name} cannot be simulated from: {why}"));
@@ -72,31 +118,94 @@ pub fn run(options: &Options) -> Result<()> {
         return Err(cannot(&"it has no observations").into());
     }
     let truths = model.unconstrained(&prior.parameters);
-    let numbers: Vec<usize> = (0..count).collect();
-    let bar = progress::bar(count, "Calibrating");
+    let about = About {
+        model: name.clone(),
+        parameters: model.names(),
+        data: model.data_digest()?,
+        seed: options.seed,
+        simulations: count,
+        no_upper_bound: truths.as_ref().err().map(ToString::to_string),
+    };
+    let names: Vec<String> = (1..=count).map(|i| format!("{i:05}")).collect();
+    let manifest = Manifest::new(Kind::Simulations, json!(about), names.clone());
+    let create = |out: &PathBuf| SetFolder::create(out, manifest, options.shard);
+    let folder = options.out.as_ref().map(create).transpose()?;
+    let mine: Vec<usize> = (0..count).filter(|&i| options.shard.is_none_or(|shard| shard.has(i))).collect();
+    let items = mine.iter().map(|&i| Item { name: names[i].clone(), after: None }).collect();
+    let queue = Queue::new(items).map_err(|name| anyhow!("`{name}` waits for itself"))?;
+    let simulator = Simulator { model, prior, truths: truths.ok(), seed: options.seed };
+    let (bar, interrupts) = (progress::bar(mine.len(), "Calibrating"), Interrupts::new());
+    let work = |k: usize| {
+        let i = mine[k];
+        let place = folder.as_ref().map(|folder| folder.item(&names[i]));
+        let done = place.as_deref().map(read).transpose()?.flatten();
+        let result = match done {
+            Some(done) => done,
+            None => match simulator.one(i, &interrupts)? {
+                None => return Ok(json!({ "interrupted": true })),
+                Some(simulation) => json!(simulation),
+            },
+        };
+        if let Some(place) = place {
+            disk::atomic_write(&place, format!("{result}\n").as_bytes())
+                .with_context(|| format!("cannot write {}", place.display()))?;
+        }
+        bar.inc(1);
+        Ok(result)
+    };
     let threads = crate::output::threads_or_all(options.threads);
-    let done = work::all(&numbers, threads, |&i| {
-        let data: Vec<(String, Vec<f64>)> = prior
+    let outcomes = many::run(queue, threads, &interrupts, work, |name, error| {
+        bar.suspend(|| say(&format!("{name}: {error:#}")));
+    });
+    bar.finish_and_clear();
+    let way = (options.shard, options.out.as_deref());
+    let results = many::settle(outcomes, &interrupts, way, options.json)?;
+    if options.shard.is_some() {
+        return Ok(());
+    }
+    let simulations = results.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
+    let calibration = Calibration { about, simulations };
+    if let Some(folder) = folder {
+        calibration.write(folder.path())?;
+    }
+    calibration.print(options.json)
+}
+
+/// Data sets drawn from the model, and the parameters they were drawn with.
+struct Simulator {
+    model: Arc<dyn BayesianModel>,
+    prior: Quantities,
+    truths: Option<Vec<Vec<f64>>>,
+    seed: u64,
+}
+
+impl Simulator {
+    /// Fit the i-th data set. None if a signal stopped it.
+    fn one(&self, i: usize, interrupts: &Interrupts) -> Result<Option<Simulation>> {
+        let data: Vec<(String, Vec<f64>)> = self
+            .prior
             .predictive
             .iter()
             .map(|q| (q.name.clone(), q.values[i * q.size()..(i + 1) * q.size()].to_vec()))
             .collect();
         let mut request = Request { hardware: Hardware::with_threads(1), ..Request::default() };
-        request.settings.seed = options.seed.wrapping_add(i as u64);
-        let posterior = match infer(model.observing(&data)?, &request) {
+        request.settings.seed = self.seed.wrapping_add(i as u64);
+        let posterior = match infer_observed(self.model.observing(&data)?, &request, |_, _| interrupts.flow()) {
             // A data set that cannot be fitted counts as failed.
             Err(mcvi::Error::Fit { .. } | mcvi::Error::Target { .. }) => {
-                bar.inc(1);
-                return Ok(None);
+                return Ok(Some(Simulation { shares: vec![], verdict: None, bounds: None }));
             }
             other => other?,
         };
+        if posterior.stop_reason == StopReason::Interrupted {
+            return Ok(None);
+        }
         let weights = posterior.weights();
         let fitted = posterior.model.quantities(&posterior.draws.z, None, request.hardware)?;
         let mut shares = vec![];
-        for (q, truth) in fitted.parameters.iter().zip(&prior.parameters) {
+        for (q, truth) in fitted.parameters.iter().zip(&self.prior.parameters) {
             for e in 0..q.size() {
-                shares.push(weights.below(&q.column(e), truth.values[i * q.size() + e]));
+                shares.push(Number(weights.below(&q.column(e), truth.values[i * q.size() + e])));
             }
         }
         let upper = |truth: &Vec<f64>| {
@@ -105,30 +214,72 @@ pub fn run(options: &Options) -> Result<()> {
                 .upper_bounds(&vec![truth.clone(); PATHS], request.settings.seed)
                 .map(|u| mean(&u).value)
         };
-        let upper = truths.as_ref().ok().map(|truths| upper(&truths[i])).transpose()?;
-        let bounds = upper.map(|upper| [posterior.diagnostics.bound.value, upper]);
-        bar.inc(1);
-        Ok(Some(Simulation { shares, verdict: posterior.verdict.kind, bounds }))
-    })?;
-    bar.finish_and_clear();
-    let failed = done.iter().filter(|s| s.is_none()).count();
-    let done: Vec<Simulation> = done.into_iter().flatten().collect();
-    let names = model.names();
-    let columns: Vec<Vec<f64>> = (0..names.len()).map(|j| done.iter().map(|s| s.shares[j]).collect()).collect();
-    let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
-    let verdicts = verdicts.map(|v| (v.word(), done.iter().filter(|s| s.verdict == v).count()));
-    let verdicts = [verdicts.as_slice(), &[("failed", failed)]].concat();
-    let mut text = table(&name, count, &names, &columns, &verdicts);
-    let mut json = as_json(&name, &names, &columns, &verdicts);
-    if let Err(error) = truths {
-        let _ = write!(text, "\n\nNo upper bound on log p(x): {error}");
-    } else {
-        let bracket = Bracket::new(done.iter().filter_map(|s| s.bounds));
-        let what = "log p(x) from both sides, averaged over the data sets that were fitted, nats";
-        let _ = write!(text, "\n\n{what}:\n\n{}", bracket.text());
-        json["evidence"] = bracket.json();
+        let upper = self.truths.as_ref().map(|truths| upper(&truths[i])).transpose()?;
+        let bounds = upper.map(|upper| [posterior.diagnostics.bound.value, upper].map(Number));
+        Ok(Some(Simulation { shares, verdict: Some(posterior.verdict.kind), bounds }))
     }
-    print_result(options.json, &json, &text)
+}
+
+/// The simulations of a set.
+pub struct Calibration {
+    about: About,
+    simulations: Vec<Simulation>,
+}
+
+/// The name of the file with the result.
+const RESULT: &str = "calibration.json";
+
+/// Read all simulations of a set.
+pub fn joined(folder: &SetFolder) -> Result<Calibration> {
+    let bad = |path: &Path, e: serde_json::Error| Mistake(format!("{}: {e}", path.display()));
+    let about = serde_json::from_value(folder.manifest.about.clone()).map_err(|e| bad(folder.path(), e))?;
+    let one = |name: &String| -> Result<Simulation> {
+        let path = folder.item(name);
+        let value = read(&path)?.ok_or_else(|| anyhow!("there is no {}", path.display()))?;
+        Ok(serde_json::from_value(value).map_err(|e| bad(&path, e))?)
+    };
+    Ok(Calibration { about, simulations: folder.manifest.items.iter().map(one).collect::<Result<_>>()? })
+}
+
+/// The result of a simulation; none if there is none.
+fn read(path: &Path) -> Result<Option<Value>> {
+    if path.exists() { crate::vae::read_json(path).map(Some) } else { Ok(None) }
+}
+
+impl Calibration {
+    /// Write the result.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        disk::atomic_write(folder.join(RESULT), format!("{:#}\n", self.result().0).as_bytes())
+            .with_context(|| format!("cannot write {RESULT}"))
+    }
+
+    /// Print it, as JSON or as text.
+    pub fn print(&self, json: bool) -> Result<()> {
+        let (result, text) = self.result();
+        print_result(json, &result, &text)
+    }
+
+    /// As JSON and as text.
+    fn result(&self) -> (Value, String) {
+        let About { model, parameters, simulations: count, no_upper_bound, .. } = &self.about;
+        let fitted = || self.simulations.iter().filter(|s| s.verdict.is_some());
+        let column = |j: usize| fitted().map(|s| s.shares[j].0).collect();
+        let columns: Vec<Vec<f64>> = (0..parameters.len()).map(column).collect();
+        let verdicts = [VerdictKind::Good, VerdictKind::Reweight, VerdictKind::DoNotTrust];
+        let verdicts = verdicts.map(|v| (v.word(), fitted().filter(|s| s.verdict == Some(v)).count()));
+        let verdicts = [verdicts.as_slice(), &[("failed", self.simulations.len() - fitted().count())]].concat();
+        let mut text = table(model, *count, parameters, &columns, &verdicts);
+        let mut json = as_json(model, parameters, &columns, &verdicts);
+        if let Some(error) = no_upper_bound {
+            let _ = write!(text, "\n\nNo upper bound on log p(x): {error}");
+        } else {
+            let bracket = Bracket::new(fitted().filter_map(|s| Some(s.bounds?.map(|b| b.0))));
+            let what = "log p(x) from both sides, averaged over the data sets that were fitted, nats";
+            let _ = write!(text, "\n\n{what}:\n\n{}", bracket.text());
+            json["evidence"] = bracket.json();
+        }
+        (json, text)
+    }
 }
 
 fn table(name: &str, count: usize, names: &[String], columns: &[Vec<f64>], verdicts: &[(&str, usize)]) -> String {

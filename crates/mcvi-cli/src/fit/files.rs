@@ -9,18 +9,22 @@ use crate::store::{arrow, csv, zarr};
 use anyhow::{Context, Result};
 use mcvi::fit::StopReason;
 use mcvi::infer::{Checkpoint, Request};
+use mcvi::model::{Quantities, Quantity};
 use mcvi::{BayesianModel, Hardware, Mixture, disk};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The fitted approximation, for further draws.
-const FIT: &str = "fit.safetensors";
+pub const FIT: &str = "fit.safetensors";
 /// The state of the fit, for resuming.
 pub const STATE: &str = "state.safetensors";
 
-/// Write all files to a folder that exists and is empty.
-pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Value) -> Result<()> {
+/// Pointwise log likelihoods, and numbers in replicated data, that are written unless more are asked for.
+const POINTWISE: usize = 5_000_000;
+
+/// Write all files to a folder that exists and is empty. Returns a note on what was left out.
+pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Value) -> Result<String> {
     let p = &outcome.posterior;
     let json = |name: &str, value: &Value| -> Result<()> {
         disk::write_new(folder.join(name), format!("{value:#}\n").as_bytes())
@@ -31,9 +35,7 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     if let Some(settings) = Settings::new(p.model.as_ref(), chain, request, (p.stop_reason, p.iterations))? {
         json(FILE, &json!(settings))?;
     }
-    // Likelihoods and predictions are as many as draws times observations: only a folder has use for them.
-    let (z, hardware) = (&outcome.draws.z, p.approximation.hardware());
-    let written = p.model.quantities(z, Some(request.settings.seed), hardware)?;
+    let (written, note) = written(outcome, request.settings.seed)?;
     let columns = table(&written, &outcome.draws, outcome.is_resampled);
     csv::write(&folder.join("draws.csv"), &columns).context("cannot write draws.csv")?;
     arrow::write(&folder.join("draws.arrow"), &columns).context("cannot write draws.arrow")?;
@@ -42,7 +44,29 @@ pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Valu
     let groups = arviz::groups(outcome, &written, request.settings.seed)?;
     zarr::write(&folder.join("arviz.zarr"), &groups).context("cannot write arviz.zarr")?;
     let page = report::render(&page::page(outcome, &written)?);
-    disk::write_new(folder.join("report.html"), page.as_bytes()).context("cannot write report.html")
+    disk::write_new(folder.join("report.html"), page.as_bytes()).context("cannot write report.html")?;
+    Ok(note)
+}
+
+/// What follows from the draws that are written. Likelihoods and predictions are as many as draws times observations: only a folder
+/// has use for them, and for large data only for some of the draws, evenly spaced, as a note says.
+pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
+    let (p, z) = (&outcome.posterior, &outcome.draws.z);
+    let (model, hardware) = (&p.model, p.approximation.hardware());
+    let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
+    let count = outcome.pointwise.unwrap_or(POINTWISE / observations.max(1)).clamp(1, z.len());
+    if count == z.len() {
+        return Ok((model.quantities(z, Some(seed), hardware)?, String::new()));
+    }
+    let some: Vec<Vec<f64>> = (0..count).map(|i| z[i * z.len() / count].clone()).collect();
+    let some = model.quantities(&some, Some(seed), hardware)?;
+    let note = format!(
+        "\nLog likelihoods of observations and replicated data are those of {count} of the {} draws; for all: --pointwise all",
+        z.len()
+    );
+    let note = if some.log_likelihood.is_empty() { String::new() } else { note };
+    let all = model.quantities(z, None, hardware)?;
+    Ok((Quantities { parameters: all.parameters, generated: all.generated, ..some }, note))
 }
 
 /// Publish the state of a fit that was stopped, so that it can be resumed whatever happens before all files are written.
@@ -67,7 +91,11 @@ pub fn publish_state(
 pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>, Mixture, u64)> {
     let saved = Saved::open(folder)?;
     let model = saved.model()?;
-    let chain = saved.settings.chain.clone();
-    let approximation = Mixture::read(&saved.file(FIT), model.clone(), Some(chain), hardware)?;
+    let approximation = approximation(&saved, model.clone(), hardware)?;
     Ok((model, approximation, saved.settings.request.settings.seed))
+}
+
+/// The fitted approximation of a saved run.
+pub fn approximation(saved: &Saved, model: Arc<dyn BayesianModel>, hardware: Hardware) -> Result<Mixture> {
+    Ok(Mixture::read(&saved.file(FIT), model, Some(saved.settings.chain.clone()), hardware)?)
 }

@@ -1,24 +1,40 @@
 //! `mcvi fit`, `mcvi draw` and `mcvi list`: from a model to a posterior with a verdict, and more draws from it later.
+//!
+//! What is public here is what another door to the same calls needs (the Python package): options as words, the settings they
+//! resolve to, the result, and its files.
 
 mod arviz;
 pub mod calibrate;
 mod catalogue;
+pub mod compare;
+pub(crate) mod each;
 mod files;
 mod page;
+pub mod predict;
+mod regression;
 mod result;
 pub mod settings;
 mod version1;
 mod watch;
 
+pub use arviz::groups;
+pub use catalogue::{PYTHON, open as open_model};
+pub use files::{approximation, write, written};
+pub use page::page;
+pub use regression::RegressionOptions;
+pub use result::{Outcome, table};
+pub use watch::Progress;
+
+use crate::many::Shard;
 use crate::mistake::{Mistake, mistaken};
-use crate::output::{HardwareOptions, print, print_data, print_result, say};
+use crate::output::{HardwareOptions, parsed, print, print_data, print_result, say};
 use crate::store::folder::Staging;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use mcvi::diagnostics::RELIABLE_K;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
-use mcvi::{BayesianModel, Chain, limits};
-use result::Outcome;
+use mcvi::model::Quantities;
+use mcvi::{BayesianModel, Chain, Draws, Mixture, limits};
 use settings::Saved;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -28,15 +44,20 @@ use std::time::Instant;
 /// Options of `mcvi fit`.
 #[derive(Args)]
 pub struct Options {
-    /// A built-in posterior (see `mcvi list`), a regression (logistic, linear, poisson), or a Stan program (FILE.stan).
-    #[arg(default_value = "stomach-cancer", value_name = "NAME")]
+    /// A formula ('y ~ x + (1 | group)'), a built-in posterior (see `mcvi list`), or a Stan program (FILE.stan).
+    #[arg(default_value = "stomach-cancer", value_name = "MODEL")]
     model: String,
-    /// For a regression: a CSV file with a header. For a Stan program: a file of JSON.
+    /// For a regression: a table with a header (CSV, TSV, also gzipped; - is standard input). For a Stan program: a file of JSON.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// For a regression: the column to predict.
-    #[arg(long, value_name = "COLUMN")]
-    target: Option<String>,
+    #[command(flatten)]
+    regression: regression::RegressionOptions,
+    /// Fit many data sets: every file of this folder, or with --data FILE the rows of each level of this column of it.
+    #[arg(long, value_name = "FOLDER_OR_COLUMN", requires = "out", conflicts_with_all = ["from", "repeat"])]
+    each: Option<String>,
+    /// With --each: only this shard of the data sets, such as 2/8. Shards are joined by `mcvi merge`.
+    #[arg(long, value_name = "I/N", requires = "each")]
+    shard: Option<Shard>,
     /// Resume the fit in this folder. The result is the same as if it had never stopped.
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with = "repeat")]
     from: Option<PathBuf>,
@@ -44,7 +65,7 @@ pub struct Options {
     #[arg(long, value_name = "RUN", conflicts_with_all = SAVED, conflicts_with_all = ["iterations", "seconds"])]
     repeat: Option<PathBuf>,
     /// The chain after the Gaussian: auto (as long as needed), none (plain variational inference), hamiltonian, or a
-    /// file that describes a chain (FILE.toml or FILE.json; see the guide).
+    /// description of a chain (FILE.toml, FILE.json, or JSON; see the guide).
     #[arg(long, default_value = "auto", value_name = "KIND")]
     chain: ChainOption,
     /// Hamiltonian steps, with --chain hamiltonian. [default: 2]
@@ -62,19 +83,23 @@ pub struct Options {
     /// Maximum number of iterations over all fits. [default: until each fit has converged or taken 40,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Maximum number of seconds for fitting, not counting drawing and writing. Results then depend on the machine's
+    /// Maximum number of seconds for everything, drawing and writing included. Results then depend on the machine's
     /// speed.
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// Initial learning rate.
     #[arg(long, value_name = "RATE", default_value_t = 0.03)]
     rate: f64,
-    /// Draws to write. The verdict always uses at least 50,000. [default: 4000]
+    /// Draws to write. The verdict uses at least 50,000, or 10,000 of nearly equal weight. [default: 4000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: Option<u32>,
     /// Write draws as they are, with their log weights, instead of resampled ones of equal weight.
     #[arg(long)]
     raw: bool,
+    /// Draws for which the log likelihood of each observation and replicated data are written: a number or all.
+    /// [default: as many as make five million numbers]
+    #[arg(long, value_name = "N")]
+    pointwise: Option<Pointwise>,
     /// Folder for all output; must not exist yet. Without it nothing is written.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -92,8 +117,28 @@ pub struct Options {
 }
 
 /// Options that a saved fit already determines.
-const SAVED: [&str; 10] =
-    ["model", "data", "target", "chain", "steps", "leapfrogs", "covariance", "starts", "rate", "seed"];
+const SAVED: [&str; 17] = [
+    "model",
+    "data",
+    "target",
+    "family",
+    "link",
+    "priors",
+    "prior_file",
+    "weights",
+    "na",
+    "missing",
+    "chain",
+    "steps",
+    "leapfrogs",
+    "covariance",
+    "starts",
+    "rate",
+    "seed",
+];
+
+/// Share of the seconds that searching, fitting and judging may take; the rest is for checking and writing.
+const FITTING: f64 = 0.9;
 
 /// Draws written by default.
 const DRAWS: usize = 4000;
@@ -104,6 +149,7 @@ enum ChainOption {
     None,
     Hamiltonian,
     File(PathBuf),
+    Given(Box<Chain>),
 }
 
 impl std::str::FromStr for ChainOption {
@@ -114,8 +160,24 @@ impl std::str::FromStr for ChainOption {
             "auto" => Ok(ChainOption::Auto),
             "none" => Ok(ChainOption::None),
             "hamiltonian" => Ok(ChainOption::Hamiltonian),
+            json if json.starts_with('{') => Ok(ChainOption::Given(Box::new(parse_chain(json, true)?))),
             file if file.ends_with(".toml") || file.ends_with(".json") => Ok(ChainOption::File(file.into())),
-            _ => Err("possible values: auto, none, hamiltonian, FILE.toml, FILE.json".to_owned()),
+            _ => Err("possible values: auto, none, hamiltonian, FILE.toml, FILE.json, or a chain as JSON".to_owned()),
+        }
+    }
+}
+
+/// Draws for which pointwise results are written.
+#[derive(Clone, Copy)]
+struct Pointwise(usize);
+
+impl std::str::FromStr for Pointwise {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Pointwise(usize::MAX)),
+            number => number.parse().map(Pointwise).map_err(|_| "needs a number of draws, or all".to_owned()),
         }
     }
 }
@@ -134,19 +196,33 @@ struct Resolved {
 }
 
 impl Options {
+    /// From words as on the command line: `--seed`, `7`.
+    pub fn parse(words: &[String]) -> Result<Self> {
+        parsed("mcvi fit", words)
+    }
+
+    /// Whether draws are wanted as they are.
+    pub fn is_raw(&self) -> bool {
+        self.raw
+    }
+
     /// Resolve the options.
     fn resolve(&self) -> Result<Resolved> {
         let saved = self.from.as_deref().or(self.repeat.as_deref()).map(Saved::open).transpose()?;
-        let (model, mut request, checkpoint) = match &saved {
+        let (model, request, checkpoint) = match &saved {
             None => {
-                let model = catalogue::open(&self.model, self.data.as_deref(), self.target.as_deref())?;
+                let model = catalogue::open(&self.model, self.data.as_deref(), &self.regression)?;
                 (model, self.request()?, Checkpoint::default())
             }
-            Some(run) if self.from.is_some() => {
-                (run.model()?, run.resumed(), Checkpoint::load(run.file(files::STATE))?)
-            }
-            Some(run) => (run.model()?, run.repeated(), Checkpoint::default()),
+            Some(run) if self.from.is_some() => (run.model()?, run.settings.resumed(), run.checkpoint()?),
+            Some(run) => (run.model()?, run.settings.repeated(), Checkpoint::default()),
         };
+        let request = self.complete(request, &checkpoint)?;
+        Ok(Resolved { model, request, checkpoint })
+    }
+
+    /// A request with what may be chosen anew whenever a fit goes on: budget, draws to write, hardware.
+    pub fn complete(&self, mut request: Request, checkpoint: &Checkpoint) -> Result<Request> {
         let given = self.iterations.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         if let Some(most) = given {
             // A single fit may use all of them. With several fits, each keeps its own limit.
@@ -169,23 +245,24 @@ impl Options {
             request.draws = draws as usize;
         }
         request.hardware = self.hardware.resolved()?;
-        Ok(Resolved { model, request, checkpoint })
+        Ok(request)
     }
 
     /// The request for a new fit.
-    fn request(&self) -> Result<Request> {
+    pub fn request(&self) -> Result<Request> {
         let sized = self.steps.is_some() || self.leapfrogs.is_some();
         let chain = match &self.chain {
             ChainOption::None if sized => {
                 let why = "--steps and --leapfrogs set the length of a chain, but --chain none asks for none";
                 return Err(Mistake(why.to_owned()).into());
             }
-            ChainOption::File(_) if sized || self.covariance.is_some() => {
+            ChainOption::File(_) | ChainOption::Given(_) if sized || self.covariance.is_some() => {
                 let why =
-                    "the file given to --chain describes the whole chain; omit --steps, --leapfrogs and --covariance";
+                    "what is given to --chain describes the whole chain; omit --steps, --leapfrogs and --covariance";
                 return Err(Mistake(why.to_owned()).into());
             }
             ChainOption::File(path) => ChainChoice::Given(read_chain(path)?),
+            ChainOption::Given(chain) => ChainChoice::Given((**chain).clone()),
             ChainOption::None => ChainChoice::None,
             ChainOption::Auto if !sized => ChainChoice::Auto,
             _ => ChainChoice::Hamiltonian {
@@ -208,12 +285,23 @@ impl Options {
 
 /// Fit, then print and write the results.
 pub fn run(options: &Options) -> Result<()> {
+    if let Some(text) = options.regression.shown(&options.model, options.data.as_deref())? {
+        return print_data(text.trim_end());
+    }
+    if let Some(each) = &options.each {
+        return each::run(options, each);
+    }
     let started = Instant::now();
     let Resolved { model, request, checkpoint } = options.resolve()?;
+    request.check()?;
     let watch = watch::Watch::new(request.budget);
     // Checked before any work is done.
     let mut staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
-    let posterior = infer_from(model.clone(), &request, &checkpoint, |event| match (event, &mut staging) {
+    // What follows the fit needs time too.
+    let left = |of: f64| request.budget.seconds.map(|s| of * s - started.elapsed().as_secs_f64());
+    let mut timed = request.clone();
+    timed.budget.seconds = left(FITTING).map(|s| s.max(f64::MIN_POSITIVE));
+    let posterior = infer_from(model.clone(), &timed, &checkpoint, |event| match (event, &mut staging) {
         (Event::Trace { chain, point }, _) => watch.show(chain, point),
         (Event::Stopped { reason, state }, Some(staging)) => {
             if let Err(error) = files::publish_state(staging, model.as_ref(), &request, (reason, state)) {
@@ -228,7 +316,8 @@ pub fn run(options: &Options) -> Result<()> {
     let (complete, progressed) = (posterior.stop_reason.is_complete(), posterior.iterations > checkpoint.iterations());
     let seconds = started.elapsed().as_secs_f64();
     let verdict = posterior.verdict.kind;
-    let outcome = Outcome::new(posterior, (request.draws, options.raw), seconds)?;
+    let mut outcome = Outcome::within(posterior, (request.draws, options.raw), seconds, left(1.0))?;
+    outcome.pointwise = options.pointwise.map(|Pointwise(draws)| draws);
     let json = outcome.json();
     let mut text = outcome.text();
     if options.from.is_some() && !progressed {
@@ -236,15 +325,18 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if let Some(staging) = staging {
         let saved = staging.is_published().then(|| staging.target().display().to_string());
-        let written = files::write(staging.path(), &outcome, &request, &json).and_then(|()| staging.commit());
-        let folder = match saved {
+        let written = files::write(staging.path(), &outcome, &request, &json).and_then(|note| {
+            let folder = staging.commit()?;
+            Ok((folder, note))
+        });
+        let (folder, note) = match saved {
             Some(saved) => written.with_context(|| {
                 format!("the state of the fit is saved, but not all results; to resume it: mcvi fit --from {saved} --out DIR")
             }),
             None => written,
         }?;
         let folder = folder.display();
-        text += &format!("\n\nWritten to {folder}: report.html and more.");
+        text += &format!("\n\nWritten to {folder}: report.html and more.{note}");
         if !complete {
             text += &format!("\nTo resume it: mcvi fit --from {folder} --out DIR");
         }
@@ -283,20 +375,35 @@ pub struct DrawOptions {
 const RESAMPLED: usize = 4;
 const FEWEST: usize = 10_000;
 
-/// Draw more from a saved fit.
-pub fn draw(options: &DrawOptions) -> Result<()> {
-    let hardware = options.hardware.resolved()?;
-    let (model, approximation, fitted) = files::load(&options.run, hardware)?;
-    let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, "more draws"));
-    let count = options.draws as usize;
+/// What seeds of draws made later are derived from.
+pub const MORE: &str = "more draws";
+
+/// `count` draws from a fit, with what follows from them: of equal weight if they can be reweighted, unless raw ones are
+/// asked for; and whether they are.
+pub fn draws(
+    model: &dyn BayesianModel,
+    approximation: &Mixture,
+    count: usize,
+    raw: bool,
+    seed: u64,
+) -> Result<(Quantities, Draws, bool)> {
     // Several times as many, so that resampled ones are different draws.
-    let drawn = if options.raw { count } else { (RESAMPLED * count).clamp(FEWEST, limits::DRAWS).max(count) };
+    let drawn = if raw { count } else { (RESAMPLED * count).clamp(FEWEST, limits::DRAWS).max(count) };
     let draws = approximation.draw(drawn, seed)?;
     result::check_finite(&draws)?;
     let judged = draws.diagnose();
-    let is_resampled = !options.raw && judged.pareto_k <= RELIABLE_K && judged.lost == 0;
+    let is_resampled = !raw && judged.pareto_k <= RELIABLE_K && judged.lost == 0;
     let draws = if is_resampled { draws.resampled(count, seed) } else { draws.pick(&(0..count).collect::<Vec<_>>()) };
-    let columns = result::table(&model.quantities(&draws.z, None, hardware)?, &draws, is_resampled);
+    Ok((model.quantities(&draws.z, None, approximation.hardware())?, draws, is_resampled))
+}
+
+/// Draw more from a saved fit.
+pub fn draw(options: &DrawOptions) -> Result<()> {
+    let (model, approximation, fitted) = files::load(&options.run, options.hardware.resolved()?)?;
+    let seed = options.seed.unwrap_or_else(|| mcvi::derive_seed(fitted, MORE));
+    let (quantities, drawn, is_resampled) =
+        draws(model.as_ref(), &approximation, options.draws as usize, options.raw, seed)?;
+    let columns = table(&quantities, &drawn, is_resampled);
     match &options.out {
         Some(path) => crate::store::csv::write(path, &columns)
             .map_err(|e| mistaken(anyhow::Error::new(e).context(format!("cannot write {}", path.display())))),

@@ -67,7 +67,11 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             q95: s.q95,
         })
         .collect();
-    let columns: Vec<(String, Vec<f64>)> = written.parameters.iter().flat_map(Quantity::columns).collect();
+    let internal = p.model.internal();
+    // Where parameters are for the computation only, quantities that follow from them are shown.
+    let generated = written.generated.iter().filter(|_| !internal.is_empty());
+    let shown = generated.chain(&written.parameters).filter(|q| !internal.contains(&q.name));
+    let columns: Vec<(String, Vec<f64>)> = shown.flat_map(Quantity::columns).collect();
     let section = |title: &str, text: &str, figure: crate::plot::Figure| Section {
         title: title.to_owned(),
         text: text.to_owned(),

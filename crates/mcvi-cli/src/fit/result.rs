@@ -11,24 +11,32 @@ use mcvi::infer::{Advice, Attempt, Fitted, Posterior, PredictiveCheck, Statistic
 use mcvi::model::{Quantities, Quantity};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use std::time::Instant;
 
 /// Parameters shown in the terminal.
 const SHOWN: usize = 24;
 
 /// A posterior with its verdict, and what the command derives from it.
 pub struct Outcome {
+    /// The posterior.
     pub posterior: Posterior,
     /// Marginals of parameters and generated quantities.
     pub summaries: SummaryTable,
     /// An estimate of an upper bound on log p(x); none where draws cannot be reweighted or the chain has no way back.
     pub upper: Option<Mean>,
-    /// The draws to write, and whether they have equal weight.
+    /// The draws to write.
     pub draws: Draws,
+    /// Whether they have equal weight.
     pub is_resampled: bool,
     /// Whether the model fits the data.
     pub checks: Vec<PredictiveCheck>,
+    /// How many draws were asked for.
     pub count: usize,
+    /// What the fit took.
     pub seconds: f64,
+    /// For how many of the draws the log likelihood of each observation and replicated data are written; none for as many as
+    /// take little space.
+    pub pointwise: Option<usize>,
 }
 
 /// Draws by which it is estimated.
@@ -36,14 +44,26 @@ const UPPER: usize = 2000;
 
 impl Outcome {
     /// `count` draws are written: of equal weight where they can be reweighted, unless raw ones are asked for.
-    pub fn new(posterior: Posterior, (count, raw): (usize, bool), seconds: f64) -> Result<Self> {
-        let summaries = posterior.summaries()?;
-        let upper = posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite());
-        let checks = posterior.predictive_checks(1)?;
+    pub fn new(posterior: Posterior, draws: (usize, bool), seconds: f64) -> Result<Self> {
+        Outcome::within(posterior, draws, seconds, None)
+    }
+
+    /// The same, but what is not necessary is left out where no seconds are left for it.
+    pub fn within(posterior: Posterior, (count, raw): (usize, bool), seconds: f64, left: Option<f64>) -> Result<Self> {
+        let since = Instant::now();
+        let mut summaries = posterior.summaries()?;
+        let internal = posterior.model.internal();
+        summaries.0.sort_by_key(|(name, _)| is_internal(&internal, name));
+        let left = || left.map(|left| left - since.elapsed().as_secs_f64());
+        let upper = match left() {
+            Some(left) if left <= 0.0 => None,
+            _ => posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite()),
+        };
+        let checks = posterior.predictive_checks_within(1, left())?;
         let resampled = posterior.resampled(count, 1).filter(|_| !raw);
         let is_resampled = resampled.is_some();
         let draws = resampled.unwrap_or_else(|| posterior.draws.pick(&(0..count).collect::<Vec<_>>()));
-        Ok(Outcome { posterior, summaries, upper, draws, is_resampled, checks, count, seconds })
+        Ok(Outcome { posterior, summaries, upper, draws, is_resampled, checks, count, seconds, pointwise: None })
     }
 
     /// log p(x) by importance weights, with its error.
@@ -74,6 +94,7 @@ impl Outcome {
         self.checks.iter().filter(|c| c.is_missed()).map(missed).collect()
     }
 
+    /// As it is written to `summary.json`.
     pub fn json(&self) -> Value {
         let (j, n) = (&self.posterior.diagnostics, json_number);
         let parameters: Map<String, Value> = self
@@ -101,6 +122,7 @@ impl Outcome {
             "predictive": self.checks,
             "verdict": self.posterior.verdict.kind.word(),
             "reasons": self.posterior.verdict.reasons,
+            "advice": self.posterior.verdict.advice.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "summaries": if self.posterior.is_reweightable() { "reweighted" } else { "raw" },
             "outside": self.posterior.outside.map(|o| json!({ "log_evidence": n(o.value), "se": n(o.se) })),
             "modes": self.posterior.modes.len(),
@@ -112,6 +134,7 @@ impl Outcome {
         })
     }
 
+    /// As it is printed.
     pub fn text(&self) -> String {
         let (j, v, about) = (&self.posterior.diagnostics, &self.posterior.verdict, self.posterior.model.about());
         let mut text = format!("{}: {}\n", about.name, about.description);
@@ -176,6 +199,12 @@ impl Outcome {
     }
 }
 
+/// Whether an element of a quantity, `z[3]`, is one of these.
+pub fn is_internal(internal: &[String], element: &str) -> bool {
+    let name = element.split('[').next().unwrap_or(element);
+    internal.iter().any(|i| i == name)
+}
+
 /// How an attempt went, in words.
 pub fn attempt_text(attempt: &Attempt) -> String {
     match &attempt.outcome {
@@ -212,7 +241,8 @@ fn attempt_json(attempt: &Attempt) -> Value {
 pub fn advice(advice: Advice) -> String {
     match advice {
         Advice::AddChain => format!("{advice} (--chain auto)"),
-        Advice::LongerChain | Advice::SmallerSteps => format!("{advice} (--steps, --leapfrogs)"),
+        Advice::LongerChain => format!("{advice} (--chain FILE; see the guide)"),
+        Advice::SmallerSteps => format!("{advice} (--chain hamiltonian --leapfrogs)"),
         Advice::LargerBudget => format!("{advice} (--iterations, --seconds)"),
         other => other.to_string(),
     }

@@ -4,7 +4,7 @@ use super::catalogue;
 use crate::mistake::Mistake;
 use anyhow::Result;
 use mcvi::fit::StopReason;
-use mcvi::infer::{Budget, Request};
+use mcvi::infer::{Budget, Checkpoint, Request};
 use mcvi::{BayesianModel, Chain, Fingerprint, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,15 +66,60 @@ impl Settings {
             iterations,
         }))
     }
+
+    /// The request that repeats this run. If it was stopped early, it is limited to the iterations it had taken.
+    pub fn repeated(&self) -> Request {
+        let mut request = self.request.clone();
+        if !self.stop_reason.is_complete() {
+            request.budget = Budget { iterations: Some(self.iterations.max(1)), seconds: None };
+        }
+        request
+    }
+
+    /// The request that resumes this run. The time limit applies anew each time, and a budget that was used up is
+    /// dropped.
+    pub fn resumed(&self) -> Request {
+        let mut request = self.request.clone();
+        request.budget.seconds = None;
+        request.budget.iterations = request.budget.iterations.filter(|most| *most > self.iterations);
+        request
+    }
+}
+
+/// The setting of a source that names its data.
+const DATA: &str = "data";
+
+impl Settings {
+    /// Name the data, which stand in `../../data` of the folder of the fit, by their place relative to it: the folders may be
+    /// moved together.
+    pub fn data_beside(&mut self) {
+        let Some(Value::String(data)) = self.source.settings.get_mut(DATA) else { return };
+        if let Some(name) = Path::new(data.as_str()).file_name() {
+            *data = Path::new("../../data").join(name).display().to_string();
+        }
+    }
+
+    /// The source of the model of a fit in this folder.
+    fn source(&self, folder: &Path) -> Source {
+        let mut source = self.source.clone();
+        if let Some(Value::String(data)) = source.settings.get_mut(DATA)
+            && folder.join(data.as_str()).is_file()
+        {
+            *data = folder.join(data.as_str()).display().to_string();
+        }
+        source
+    }
 }
 
 /// The folder of a saved run.
 pub struct Saved {
     folder: PathBuf,
+    /// How it was made.
     pub settings: Settings,
 }
 
 impl Saved {
+    /// Open a folder.
     pub fn open(folder: &Path) -> Result<Self> {
         let bad = |why: String| Mistake(format!("{} is not the folder of a fit: {why}", folder.display()));
         let path = folder.join(FILE);
@@ -98,6 +143,11 @@ impl Saved {
         Ok(Saved { folder: folder.to_owned(), settings })
     }
 
+    /// The state of the fit.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        Ok(Checkpoint::load(self.file(super::files::STATE))?)
+    }
+
     /// A file beside the settings.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -105,7 +155,11 @@ impl Saved {
 
     /// The model, checked to be the one that was fitted, with the same data.
     pub fn model(&self) -> Result<Arc<dyn BayesianModel>> {
-        let model = catalogue::reopen(&self.settings.source)?;
+        self.checked(catalogue::reopen(&self.settings.source(&self.folder))?)
+    }
+
+    /// A model, if it is the one that was fitted, with the same data.
+    pub fn checked(&self, model: Arc<dyn BayesianModel>) -> Result<Arc<dyn BayesianModel>> {
         if let Some(fingerprint) = &self.settings.fingerprint
             && let Some(difference) = fingerprint.difference(model.as_ref())?
         {
@@ -118,23 +172,5 @@ impl Saved {
             return Err(Mistake(why).into());
         }
         Ok(model)
-    }
-
-    /// The request that repeats this run. If it was stopped early, it is limited to the iterations it had taken.
-    pub fn repeated(&self) -> Request {
-        let mut request = self.settings.request.clone();
-        if !self.settings.stop_reason.is_complete() {
-            request.budget = Budget { iterations: Some(self.settings.iterations), seconds: None };
-        }
-        request
-    }
-
-    /// The request that resumes this run. The time limit applies anew each time, and a budget that was used up is
-    /// dropped.
-    pub fn resumed(&self) -> Request {
-        let mut request = self.settings.request.clone();
-        request.budget.seconds = None;
-        request.budget.iterations = request.budget.iterations.filter(|most| *most > self.settings.iterations);
-        request
     }
 }

@@ -7,10 +7,10 @@ pub use mutate::{Rng, mutated};
 
 use crate::fit::{parse_chain, settings::Saved};
 use crate::paper::Results;
-use crate::vae::{Config, Evaluation, Queue, Summary, Sweep, duration, epoch_figure, parse_epochs, parse_toml};
+use crate::vae::{Config, Evaluation, Summary, Sweep, duration, epoch_figure, parse_epochs, parse_toml, plan};
 use mcvi::data::{Format, Split};
 use mcvi::infer::{ChainChoice, Checkpoint, Request, infer_from};
-use mcvi::regression::{Family, parse};
+use mcvi::regression::{self, Family, Frame, ReadOptions, Regression};
 use mcvi::vae::{Deep, Evaluator, Trainer, TrainingCheckpoint};
 use mcvi::{
     Approximation, Array, BayesianModel, DescribedModel, Fingerprint, Hardware, Initialisation, Target as Density,
@@ -77,8 +77,12 @@ fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 fn csv(bytes: &[u8]) -> bool {
-    let family = Family::ALL[bytes.len() % 3].0;
-    let Ok(model) = parse(family, bytes, "y") else { return false };
+    let Ok(frame) = Frame::parse(bytes, &ReadOptions::default()) else { return false };
+    // What suits one family is a mistake for another.
+    let family = Family::ALL[bytes.len() % Family::ALL.len()].0;
+    let options = regression::Options { family, ..Default::default() };
+    let _ = Regression::with("y ~ . + (1 | g)", &frame, &options);
+    let Ok(model) = Regression::new("y ~ .", &frame) else { return false };
     if model.dim() <= 20 && one_of(bytes, 4) {
         let _ = Fingerprint::of(&model);
     }
@@ -145,7 +149,8 @@ fn fit_state(bytes: &[u8]) -> bool {
 fn fit_settings(bytes: &[u8]) -> bool {
     let Some(text) = text(bytes) else { return false };
     let Ok(saved) = Saved::parse(text, Path::new("folder")) else { return false };
-    let _ = (saved.repeated().check(), saved.resumed().check(), saved.settings.chain.to_string());
+    let settings = &saved.settings;
+    let _ = (settings.repeated().check(), settings.resumed().check(), settings.chain.to_string());
     if one_of(bytes, 4) {
         let _ = saved.model();
     }
@@ -217,7 +222,7 @@ fn sweep(bytes: &[u8]) -> bool {
         return false;
     };
     let usable = runs.iter().all(|(_, config)| usable(config));
-    Queue::new(runs, &names, Path::new("out")).is_ok() && usable
+    plan(runs, &names, Path::new("out")).is_ok() && usable
 }
 
 /// A Stan program, and what it becomes with data that many programs take.

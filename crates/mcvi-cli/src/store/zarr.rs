@@ -3,9 +3,12 @@
 //!
 //! The format is version 2 with consolidated metadata: the one that `arviz.from_zarr` of the 0.x series (whose zarr
 //! is older than 3) and of the 1.x series both open, and `xarray.open_datatree` as well. Chunks are raw: draws are
-//! noise, which hardly compresses, and so any program can read them without a codec.
+//! noise, which hardly compresses, and so any program can read them without a codec. Those in single precision, which are there to
+//! save space, are compressed by zlib.
 
 use super::invalid;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use mcvi::disk;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +17,10 @@ use std::path::Path;
 
 /// Maximum chunk size in bytes, if slices along one dimension allow: small enough to read at once.
 const CHUNK: usize = 1 << 26;
+/// Level of compression: noise gains nothing from a higher one.
+const LEVEL: u32 = 1;
+/// Whole numbers up to this are exact in single precision.
+const WHOLE: f64 = 16_777_216.0;
 
 /// One kind of result, such as `posterior`.
 #[derive(Clone, Debug, Default)]
@@ -42,16 +49,41 @@ pub struct Variable {
 pub enum Values {
     /// Real numbers.
     F64(Vec<f64>),
+    /// Real numbers in single precision, compressed.
+    F32(Vec<f32>),
     /// Whole numbers.
     I64(Vec<i64>),
     /// Texts, such as labels of coordinates.
     Text(Vec<String>),
 }
 
+impl Variable {
+    /// The same in single precision, unless whole numbers are too large for it.
+    pub fn compact(self) -> Self {
+        let exact = |v: &f64| v.fract() != 0.0 || v.abs() <= WHOLE;
+        match self.values {
+            Values::F64(values) if values.iter().all(exact) => {
+                let values = Values::F32(values.into_iter().map(|v| v as f32).collect());
+                Variable { values, ..self }
+            }
+            values => Variable { values, ..self },
+        }
+    }
+}
+
 impl Values {
+    /// How chunks are compressed.
+    fn compressor(&self) -> Value {
+        match self {
+            Self::F32(_) => json!({ "id": "zlib", "level": LEVEL }),
+            _ => Value::Null,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::F64(values) => values.len(),
+            Self::F32(values) => values.len(),
             Self::I64(values) => values.len(),
             Self::Text(values) => values.len(),
         }
@@ -60,6 +92,7 @@ impl Values {
     fn data_type(&self) -> String {
         match self {
             Self::F64(_) => "<f8".to_owned(),
+            Self::F32(_) => "<f4".to_owned(),
             Self::I64(_) => "<i8".to_owned(),
             Self::Text(_) => format!("<U{}", self.width() / 4),
         }
@@ -69,6 +102,7 @@ impl Values {
     fn width(&self) -> usize {
         match self {
             Self::F64(_) | Self::I64(_) => 8,
+            Self::F32(_) => 4,
             Self::Text(values) => 4 * values.iter().map(|v| v.chars().count()).max().unwrap_or(0).max(1),
         }
     }
@@ -77,6 +111,7 @@ impl Values {
     fn write(&self, out: &mut impl Write, from: usize, to: usize, chunk: usize) -> Result<()> {
         match self {
             Self::F64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
+            Self::F32(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
             Self::I64(values) => values[from..to].iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?,
             Self::Text(values) => values[from..to].iter().try_for_each(|v| {
                 let mut bytes: Vec<u8> = v.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
@@ -178,14 +213,14 @@ impl Store<'_> {
         let folder = format!("{group}/{name}");
         disk::create_dir(self.path.join(&folder))?;
         let shape: Vec<usize> = dims.iter().map(|(_, length)| *length).collect();
-        let slices = Slices::new(&shape, chunk);
+        let slices = Slices::new(&shape, chunk / values.width());
         let description = json!({
             "zarr_format": 2,
             "shape": shape,
             "chunks": slices.chunks,
             "dtype": values.data_type(),
             "order": "C",
-            "compressor": null,
+            "compressor": values.compressor(),
             // xarray would treat values equal to it as missing.
             "fill_value": null,
             "filters": null,
@@ -195,7 +230,17 @@ impl Store<'_> {
         self.document(&folder, ".zattrs", json!({ "_ARRAY_DIMENSIONS": names }))?;
         for (i, from) in (0..values.len()).step_by(slices.length).enumerate() {
             let mut out = BufWriter::new(disk::File::create_new(self.path.join(&folder).join(slices.key(i)))?);
-            values.write(&mut out, from, values.len().min(from + slices.length), slices.length)?;
+            let to = values.len().min(from + slices.length);
+            if values.compressor().is_null() {
+                values.write(&mut out, from, to, slices.length)?;
+            } else {
+                // The encoder is slow with a few bytes at a time.
+                let mut bytes = vec![];
+                values.write(&mut bytes, from, to, slices.length)?;
+                let mut packed = ZlibEncoder::new(&mut out, Compression::new(LEVEL));
+                packed.write_all(&bytes)?;
+                packed.finish()?;
+            }
             out.flush()?;
         }
         Ok(())
@@ -211,13 +256,13 @@ struct Slices {
 }
 
 impl Slices {
-    fn new(shape: &[usize], bytes: usize) -> Self {
+    fn new(shape: &[usize], most: usize) -> Self {
         // Chunks are never empty, even those of an array that is.
         let mut chunks: Vec<usize> = shape.iter().map(|length| (*length).max(1)).collect();
         let cut = chunks.iter().position(|length| *length > 1);
         if let Some(cut) = cut {
             let row: usize = chunks[cut + 1..].iter().product();
-            let rows = (bytes / 8 / row).clamp(1, chunks[cut]);
+            let rows = (most / row).clamp(1, chunks[cut]);
             // As even as possible, to minimise the padding of the last chunk.
             chunks[cut] = chunks[cut].div_ceil(chunks[cut].div_ceil(rows));
         }

@@ -56,6 +56,24 @@ fn arrays_are_raw_bytes_with_named_dimensions() {
 }
 
 #[test]
+fn single_precision_is_compressed_and_kept_from_what_it_cannot_hold() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("draws.zarr");
+    let n = 1000;
+    let mut large = variable("large", &[("i", n)], n);
+    large.values = Values::F64(vec![1.0 + WHOLE; n]);
+    write(&path, &[group(vec![variable("theta", &[("i", n)], n).compact(), large.compact()])]).expect("written");
+    let at = path.join("posterior");
+    assert_eq!(read(&at.join("theta/.zarray"))["dtype"], json!("<f4"));
+    assert_eq!(read(&at.join("theta/.zarray"))["compressor"]["id"], json!("zlib"));
+    assert_eq!(read(&at.join("large/.zarray"))["dtype"], json!("<f8"));
+    let packed = fs::read(at.join("theta/0")).expect("a chunk");
+    let mut bytes = vec![];
+    std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&packed[..]), &mut bytes).expect("zlib");
+    assert_eq!(bytes, (0..n).flat_map(|i| (i as f32 / 2.0).to_le_bytes()).collect::<Vec<u8>>());
+}
+
+#[test]
 fn long_arrays_are_cut_into_slices() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = variable("x", &[("chain", 1), ("draw", 7), ("x_dim_0", 2)], 14);

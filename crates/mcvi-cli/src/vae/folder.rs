@@ -27,6 +27,8 @@ pub struct RunFolder {
     path: PathBuf,
     /// Held by the process that trains in it.
     lock: Option<Lock>,
+    /// Whether this is a rank that leaves writing to the first.
+    follows: bool,
 }
 
 impl RunFolder {
@@ -41,7 +43,7 @@ impl RunFolder {
         }
         disk::create_dir_all(path)
             .map_err(|e| Mistake(format!("cannot create the folder {}: {e}; choose another --out", path.display())))?;
-        let folder = RunFolder { path: path.to_owned(), lock: Some(lock(path)?) };
+        let folder = RunFolder { path: path.to_owned(), lock: Some(lock(path)?), follows: false };
         folder.remove_leftovers();
         let others = |entry: std::fs::DirEntry| entry.file_name() != LOCK;
         if std::fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(others)) {
@@ -49,6 +51,11 @@ impl RunFolder {
         }
         folder.save(SETTINGS, settings.write()?.as_bytes())?;
         Ok(folder)
+    }
+
+    /// The folder of a run for a rank that leaves writing to the first.
+    pub fn follow(path: &Path) -> Self {
+        RunFolder { path: path.to_owned(), lock: None, follows: true }
     }
 
     /// The folder of an existing run, to train in it.
@@ -74,6 +81,9 @@ impl RunFolder {
 
     /// Check that the folder still has the files of a run that has finished epochs.
     pub fn check(&self) -> Result<()> {
+        if self.follows {
+            return Ok(());
+        }
         let removed = |what: &str| {
             let path = self.path.display();
             anyhow!("{what} of {path} was removed while the run was writing to it; what is left may be incomplete")
@@ -96,7 +106,7 @@ impl RunFolder {
             );
             return Err(Mistake(why).into());
         }
-        Ok(RunFolder { path: path.to_owned(), lock: None })
+        Ok(RunFolder { path: path.to_owned(), lock: None, follows: false })
     }
 
     pub fn path(&self) -> &Path {
@@ -127,7 +137,7 @@ impl RunFolder {
             (Some(Ok(last)), _) => Ok((Some(last), None)),
             (Some(Err(error)), Some(Ok(before))) if is_damaged(&error) => {
                 // Otherwise the next checkpoint would replace the good one by the damaged one.
-                let _ = disk::remove_file(self.path.join(CHECKPOINT));
+                let _ = if self.follows { Ok(()) } else { disk::remove_file(self.path.join(CHECKPOINT)) };
                 let epochs = before.progress.epochs.len();
                 Ok((
                     Some(before),
@@ -144,6 +154,9 @@ impl RunFolder {
 
     /// Save a checkpoint, and keep the previous one.
     pub fn keep(&self, checkpoint: &TrainingCheckpoint) -> Result<()> {
+        if self.follows {
+            return Ok(());
+        }
         let (last, before) = (self.path.join(CHECKPOINT), self.path.join(PREVIOUS));
         let bytes = checkpoint.to_bytes()?;
         // Written under another name first, so that a full disk leaves both intact.
@@ -157,6 +170,9 @@ impl RunFolder {
 
     /// Save the best model.
     pub fn keep_model(&self, model: &Deep) -> Result<()> {
+        if self.follows {
+            return Ok(());
+        }
         // Evaluations of another model do not hold for this one.
         for split in Split::ALL {
             let stale = self.path.join(Evaluation::file(split));
@@ -230,6 +246,9 @@ impl RunFolder {
 
     /// Write a file of the run.
     pub fn save(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        if self.follows {
+            return Ok(());
+        }
         disk::atomic_write(self.path.join(name), bytes).with_context(|| self.lost(name))
     }
 

@@ -5,7 +5,6 @@ mod evaluate;
 mod folder;
 mod pictures;
 mod provenance;
-mod queue;
 mod report;
 mod results;
 mod session;
@@ -14,11 +13,11 @@ mod sweep;
 mod train;
 
 pub use folder::{RunFolder, parse_epochs, read_json};
-pub use queue::Queue;
 pub use report::epoch_figure;
 pub use results::{Estimate, Evaluation, Summary, beyond, duration, learned_momentum};
 pub use settings::{Config, parse_toml};
-pub use sweep::Sweep;
+pub use sweep::{Sweep, joined as joined_runs, plan};
+pub use train::train;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -39,6 +38,11 @@ pub enum Command {
     Reconstruct(pictures::ReconstructOptions),
     /// Write an HTML report on a run.
     Report(report::Options),
+}
+
+/// The model of a run.
+pub fn model(run: &std::path::Path) -> Result<mcvi::vae::Deep> {
+    RunFolder::open(run)?.model()
 }
 
 /// Run the subcommand.

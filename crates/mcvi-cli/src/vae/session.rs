@@ -69,13 +69,14 @@ impl Session {
         // Everything is checked before the folder is created.
         let trainer =
             Trainer::with_weights(initial_model(&resolved)?, &resolved.training, (&train, &valid, &data), hardware)?;
-        let folder = RunFolder::create(out, &resolved.config())?;
+        let config = resolved.config();
+        let folder = if hardware.is_first() { RunFolder::create(out, &config)? } else { RunFolder::follow(out) };
         Ok(Session { folder, trainer, training: resolved.training, times: vec![] })
     }
 
     /// An existing run, and a notice about how it is resumed.
     pub fn resume(typed: &Config, out: &Path, hardware: Hardware) -> Result<(Self, Option<String>)> {
-        let folder = RunFolder::resume(out)?;
+        let folder = if hardware.is_first() { RunFolder::resume(out)? } else { RunFolder::follow(out) };
         let saved = folder.settings()?;
         // The folders of the images and of the initial weights may change, and so may the number of epochs; nothing else may.
         let free = Config { data: None, epochs: None, from: None, ..typed.clone() };
@@ -279,6 +280,17 @@ fn initial_model(resolved: &ResolvedConfig) -> Result<Deep> {
 /// Identifies these images.
 pub(super) fn checksums(train: &Images, valid: &Images) -> String {
     format!("{} {}", train.checksum(), valid.checksum())
+}
+
+/// What there is of a run in a folder; none if no epoch has finished.
+pub fn found(run: &Path) -> Result<Option<Value>> {
+    if !run.is_dir() {
+        return Ok(None);
+    }
+    let folder = RunFolder::open(run)?;
+    let Some(checkpoint) = folder.checkpoint()?.0 else { return Ok(None) };
+    let joined = folder.settings()?.join == Some(true);
+    Ok(Some(summary(&checkpoint.progress, folder.times().iter().sum(), run, false, joined)))
 }
 
 fn summary(progress: &Progress, seconds: f64, run: &Path, interrupted: bool, joined: bool) -> Value {

@@ -104,6 +104,10 @@ pub struct Config {
     /// Start from the weights of the model in this run's folder, as far as it has them.
     #[arg(long, value_name = "RUN")]
     pub from: Option<PathBuf>,
+    /// Parts that each minibatch is divided into, for as many MPI ranks at most. Results depend on it, not on the number of
+    /// ranks. [default: 1]
+    #[arg(long, value_name = "N")]
+    pub parts: Option<usize>,
     /// Random seed of weights, noise and the order of images. [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -214,6 +218,7 @@ impl Config {
                 average: self.average.unwrap_or(t.average),
                 clip: self.clip.unwrap_or(t.clip),
                 weight_decay: self.weight_decay.unwrap_or(t.weight_decay),
+                parts: self.parts.unwrap_or(t.parts),
                 join: self.join.unwrap_or(t.join),
                 fresh: t.fresh,
                 seed: self.seed.unwrap_or(t.seed),
@@ -253,6 +258,7 @@ impl ResolvedConfig {
             average: Some(t.average),
             clip: Some(t.clip),
             weight_decay: Some(t.weight_decay),
+            parts: (t.parts > 1).then_some(t.parts),
             join: Some(t.join),
             from: self.from.clone(),
             seed: Some(t.seed),

@@ -2,12 +2,11 @@
 //! stop the others.
 
 use super::evaluate::{Evaluate, evaluate};
-use super::folder::lock;
-use super::queue::{Queue, RunResult};
-use super::session::{Event, Session};
+use super::session::{Event, Session, found};
 use super::settings::{Config, parse_toml, read_toml};
 use super::train::{bar, refuse_unsaveable, show};
 use crate::interrupts::Interrupts;
+use crate::many::{self, Item, Kind, Manifest, Outcome, Queue, SetFolder, Shard};
 use crate::mistake::Mistake;
 use crate::output::{HardwareOptions, print_result, say};
 use anyhow::{Result, anyhow};
@@ -18,7 +17,7 @@ use mcvi::data::Split;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `mcvi vae sweep`.
 #[derive(Args)]
@@ -33,6 +32,9 @@ pub struct Options {
     /// Only these runs. [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
+    /// Only this shard of the runs, such as 2/8. A run is in the shard of the run that it starts from.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Number of runs at a time.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
@@ -48,12 +50,9 @@ pub struct Options {
 
 impl Options {
     /// The hardware for each run: runs side by side on one GPU share it.
-    fn hardware(&self) -> Result<Hardware> {
+    fn hardware(&self, runs: usize) -> Result<Hardware> {
         let hardware = self.hardware.resolved()?;
-        let at_a_time = match self.only.len() {
-            0 => usize::from(self.jobs),
-            n => n.min(self.jobs.into()),
-        };
+        let at_a_time = runs.clamp(1, self.jobs.into());
         let all = hardware.device.multiprocessors().map_err(mcvi::Error::from)?;
         Ok(Hardware { multiprocessors: all.map(|n| (n / at_a_time).max(1)), ..hardware })
     }
@@ -74,7 +73,7 @@ impl Sweep {
         let sweep: Sweep = parse_toml(text)?;
         let fits =
             |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-        if let Some(name) = sweep.run.keys().find(|name| !fits(name) || name.starts_with('.')) {
+        if let Some(name) = sweep.run.keys().find(|name| !fits(name) || name.starts_with('.') || *name == many::FILE) {
             return Err(format!("`{name}` cannot be the name of a folder; use letters, digits, - and _"));
         }
         if sweep.run.is_empty() {
@@ -84,49 +83,77 @@ impl Sweep {
     }
 }
 
+/// The runs with folders in `out`, and the order they wait for. A `from` that names a run of `all` means its folder there. If
+/// that is one of these runs too, it runs first.
+pub fn plan(runs: Vec<(String, Config)>, all: &[String], out: &Path) -> Result<(Vec<(String, Config)>, Queue), String> {
+    let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
+    let (mut planned, mut items) = (vec![], vec![]);
+    for (name, mut config) in runs {
+        let from = config.from.as_ref().and_then(|from| all.iter().find(|name| from == Path::new(name)));
+        let after = from.and_then(|from| names.iter().position(|name| name == from));
+        if let Some(from) = from {
+            config.from = Some(out.join(from));
+        }
+        items.push(Item { name: name.clone(), after });
+        planned.push((name, config));
+    }
+    let queue =
+        Queue::new(items).map_err(|name| format!("`{name}` would start from its own weights, through `from`"))?;
+    Ok((planned, queue))
+}
+
+/// The runs of a shard: a run is trained where the run is that it starts from.
+fn of_shard(runs: &[(String, Config)], shard: Shard) -> Vec<String> {
+    let before = |i: &usize| {
+        let from = runs[*i].1.from.as_ref()?;
+        runs.iter().position(|(name, _)| from == Path::new(name))
+    };
+    // In a circle, which is refused later, there is no first.
+    let first = |i: usize| std::iter::successors(Some(i), before).take(runs.len()).last().unwrap_or(i);
+    (0..runs.len()).filter(|&i| shard.has(first(i))).map(|i| runs[i].0.clone()).collect()
+}
+
 /// Train all runs.
 pub fn run(options: &Options) -> Result<()> {
-    let Sweep { all, run: mut runs } = read_toml(&options.file, Sweep::parse)?;
-    let names: Vec<String> = runs.keys().cloned().collect();
+    let Sweep { all, run: runs } = read_toml(&options.file, Sweep::parse)?;
+    let mut runs = runs.into_iter().map(|(name, config)| Ok((name, config.or(&all)?))).collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     if let Some(name) = options.only.iter().find(|name| !names.contains(name)) {
         return Err(Mistake(format!("there is no run `{name}`; there are: {}", names.join(", "))).into());
     }
-    if !options.only.is_empty() {
-        runs.retain(|name, _| options.only.contains(name));
+    if let Some(shard) = options.shard {
+        let mine = of_shard(&runs, shard);
+        runs.retain(|(name, _)| mine.contains(name));
     }
-    let runs = runs.into_iter().map(|(name, config)| Ok((name, config.or(&all)?))).collect::<Result<Vec<_>>>()?;
-    let queue =
-        Queue::new(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
+    if !options.only.is_empty() {
+        runs.retain(|(name, _)| options.only.contains(name));
+    }
+    let (runs, queue) =
+        plan(runs, &names, &options.out).map_err(|why| Mistake(format!("{}: {why}", options.file.display())))?;
     // Checked before any folder is created.
-    queue.runs().iter().try_for_each(|run| refuse_unsaveable(&run.config))?;
-    let hardware = options.hardware()?;
-    mcvi::disk::create_dir_all(&options.out)
-        .map_err(|e| Mistake(format!("cannot create the folder {}: {e}", options.out.display())))?;
-    let _lock = lock(&options.out)?;
+    runs.iter().try_for_each(|(_, config)| refuse_unsaveable(config))?;
+    let hardware = options.hardware(runs.len())?;
+    // Settings belong to each run, which may be continued with others.
+    let folder = SetFolder::create(&options.out, Manifest::new(Kind::Runs, json!({}), names), options.shard)?;
     let interrupts = Interrupts::new();
     let bars = MultiProgress::new();
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs {
-            scope.spawn(|| {
-                while let Some((i, run)) = queue.next(|| interrupts.any()) {
-                    let work = || match queue.lacks(i) {
-                        Some(before) => Err(anyhow!("`{before}`, which it starts from, did not finish")),
-                        None => one(options, (&run.name, &run.config), hardware, &bars, &interrupts),
-                    };
-                    // A run that fails, even by a panic, does not affect the others.
-                    let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-                        .unwrap_or_else(|_| Err(anyhow!("stopped by an error of the program")));
-                    if let Err(error) = &ending {
-                        bars.suspend(|| say(&format!("{}: {error:#}", run.name)));
-                    }
-                    queue.ended(i, ending);
-                }
-            });
-        }
+    let work = |i: usize| {
+        let (name, config) = &runs[i];
+        one(options, (name, config), hardware, &bars, &interrupts)
+    };
+    let outcomes = many::run(queue, options.jobs.into(), &interrupts, work, |name, error| {
+        bars.suspend(|| say(&format!("{name}: {error:#}")));
     });
     let _ = bars.clear();
-    report(options, queue.endings())?;
+    drop(folder);
+    report(options.json, outcomes)?;
     interrupts.outcome(interrupts.any())
+}
+
+/// Report what there is of each run of a set.
+pub fn joined(json: bool, folder: &SetFolder) -> Result<()> {
+    let outcome = |name: &String| Ok((name.clone(), found(&folder.item(name))?.map(Ok)));
+    report(json, folder.manifest.items.iter().map(outcome).collect::<Result<_>>()?)
 }
 
 /// Start or resume a run, then evaluate it.
@@ -136,7 +163,7 @@ fn one(
     hardware: Hardware,
     bars: &MultiProgress,
     interrupts: &Interrupts,
-) -> RunResult {
+) -> Outcome {
     let out = options.out.join(name);
     let mut session = if out.join("settings.toml").is_file() {
         let (session, notice) = Session::resume(config, &out, hardware)?;
@@ -169,7 +196,7 @@ fn one(
     Ok(result)
 }
 
-fn report(options: &Options, endings: Vec<(String, Option<RunResult>)>) -> Result<()> {
+fn report(json: bool, endings: Vec<(String, Option<Outcome>)>) -> Result<()> {
     let failed = endings.iter().filter(|(_, e)| matches!(e, Some(Err(_)))).count();
     let mut text = format!("{:<24}{:>8}{:>8}{:>12}{:>12}\n", "run", "epochs", "best", "valid", "seconds");
     let mut runs = serde_json::Map::new();
@@ -195,7 +222,7 @@ fn report(options: &Options, endings: Vec<(String, Option<RunResult>)>) -> Resul
         runs.insert(name, value);
     }
     let count = runs.len();
-    print_result(options.json, &json!({"runs": runs, "failed": failed}), text.trim_end())?;
+    print_result(json, &json!({"runs": runs, "failed": failed}), text.trim_end())?;
     if failed > 0 {
         return Err(anyhow!("{failed} of {count} runs failed; the others are not affected"));
     }

@@ -4,12 +4,15 @@ use super::session::{Event, Session};
 use super::settings::Config;
 use crate::interrupts::Interrupts;
 use crate::mistake::Mistake;
-use crate::output::{HardwareOptions, print_result, say};
+use crate::output::{HardwareOptions, parsed, print_result, say};
+use crate::ranks;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use mcvi::Hardware;
 use mcvi::vae::{Progress, Tick};
 use serde_json::Value;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,24 +37,42 @@ pub struct Options {
     json: bool,
 }
 
+impl Options {
+    /// The run that is asked for, new or resumed, with a notice about how it is resumed.
+    fn session(&self) -> Result<(Session, Option<String>)> {
+        let hardware = Hardware { ranks: ranks::shared()?, ..self.hardware.resolved()? };
+        refuse_unsaveable(&self.settings)?;
+        let typed = match &self.config {
+            Some(path) => self.settings.or(&Config::read(path)?)?,
+            None => self.settings.clone(),
+        };
+        refuse_unsaveable(&typed)?;
+        if self.resume {
+            return Session::resume(&typed, &self.out, hardware);
+        }
+        Ok((Session::start(&typed, &self.out, hardware)?, None))
+    }
+}
+
+/// Trains with options as on the command line of `mcvi vae train`; the summary of the run. The observer gets the share that is
+/// done, and how it goes, in words.
+pub fn train(words: &[String], mut observe: impl FnMut(f64, &str) -> ControlFlow<()>) -> Result<Value> {
+    let (mut session, _) = parsed::<Options>("mcvi vae train", words)?.session()?;
+    session.train(|event| match event {
+        Event::Steps { tick, progress, epochs, .. } => {
+            let done = (tick.epoch as f64 - 1.0 + tick.step as f64 / tick.steps as f64) / epochs as f64;
+            observe(done, &format!("epoch {}/{epochs}, {}", tick.epoch, bounds(tick, progress)))
+        }
+        Event::Warning(_) => ControlFlow::Continue(()),
+    })
+}
+
 /// Train to the end, or until a signal.
 pub fn run(options: &Options) -> Result<()> {
-    let hardware = options.hardware.resolved()?;
-    refuse_unsaveable(&options.settings)?;
-    let typed = match &options.config {
-        Some(path) => options.settings.or(&Config::read(path)?)?,
-        None => options.settings.clone(),
-    };
-    refuse_unsaveable(&typed)?;
-    let mut session = if options.resume {
-        let (session, notice) = Session::resume(&typed, &options.out, hardware)?;
-        if let Some(notice) = notice {
-            say(&notice);
-        }
-        session
-    } else {
-        Session::start(&typed, &options.out, hardware)?
-    };
+    let (mut session, notice) = options.session()?;
+    if let Some(notice) = notice {
+        say(&notice);
+    }
     let interrupts = Interrupts::new();
     let bar = bar();
     let result = session.train(|event| {
@@ -101,9 +122,14 @@ pub fn show(bar: &ProgressBar, tick: &Tick, progress: &Progress, epochs: usize, 
     let speed = tick.step as f64 / seconds.max(1e-9);
     let epoch = times.last().copied().unwrap_or(seconds * tick.steps as f64 / tick.step as f64);
     let left = epoch * (epochs + 1 - tick.epoch.min(epochs)) as f64 - seconds;
-    let valid = progress.epochs.last().map_or(String::new(), |e| format!("valid {:.2}, ", e.valid_bound));
     let left = indicatif::HumanDuration(Duration::from_secs_f64(left.max(0.0)));
-    bar.set_message(format!("train {:.2}, {valid}{speed:.0} steps/s, {left:#} left", tick.bound));
+    bar.set_message(format!("{}, {speed:.0} steps/s, {left:#} left", bounds(tick, progress)));
+}
+
+/// The bounds so far, in words.
+fn bounds(tick: &Tick, progress: &Progress) -> String {
+    let valid = progress.epochs.last().map_or(String::new(), |e| format!(", valid {:.2}", e.valid_bound));
+    format!("train {:.2}{valid}", tick.bound)
 }
 
 fn text(result: &Value, progress: &Progress) -> String {

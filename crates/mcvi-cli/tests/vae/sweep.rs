@@ -88,3 +88,26 @@ fn a_run_of_a_sweep_begins_when_the_one_it_begins_with_is_over() {
         &["s.toml", "`a` would start from its own weights"],
     );
 }
+
+#[test]
+fn shards_of_a_sweep_train_what_one_command_trains() {
+    let dir = TempDir::new().unwrap();
+    let (data, file, out) = (images(dir.path()), dir.path().join("s.toml"), dir.path().join("runs"));
+    let all = format!("[all]\ndata = {:?}\nhidden = 8\nlatent = 2\nlayers = 1\nbatch = 10\nepochs = 2\n", text(&data));
+    let listed = "[run.a]\nleapfrogs = 1\nfrom = \"c\"\n[run.b]\nleapfrogs = 1\n[run.c]\nleapfrogs = 0\n";
+    std::fs::write(&file, format!("{all}{listed}")).unwrap();
+    let sweep = |more: &[&str]| mcvi(&[&["vae", "sweep", text(&file), "--out", text(&out)], more].concat());
+    succeeded(&sweep(&[]));
+    let whole: Vec<_> = ["a", "b", "c"].iter().map(|run| contents(&out.join(run))).collect();
+    std::fs::remove_dir_all(&out).unwrap();
+    // A run is in the shard of the run that it starts from.
+    succeeded(&sweep(&["--shard", "1/2"]));
+    assert!(out.join("a").exists() && !out.join("b").exists() && out.join("c").exists());
+    failed(&mcvi(&["merge", text(&out)]), 2, &["1 of 3 results are missing (b)"]);
+    succeeded(&sweep(&["--shard", "2/2"]));
+    let table = succeeded(&mcvi(&["merge", text(&out)]));
+    assert!(["a ", "b ", "c "].iter().all(|run| table.contains(run)), "{table}");
+    for (run, whole) in ["a", "b", "c"].iter().zip(&whole) {
+        assert!(contents(&out.join(run)) == *whole, "{run}");
+    }
+}
