@@ -1,0 +1,67 @@
+"""Models from other libraries. Each adapter imports its library only when it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
+
+from mcvi.models.base import Model, external
+
+if TYPE_CHECKING:
+    import jax
+    import pymc
+    import torch
+
+__all__ = ["Model", "external", "from_jax", "from_numpyro", "from_pymc", "from_torch"]
+
+
+def from_jax(log_density: Callable[[jax.Array], jax.Array], dim: int, *, name: str = "jax") -> Model:
+    """A model from a function of JAX: of a batch ``[rows, dim]`` with result ``[rows]``, or of one point with one number.
+
+    It is compiled, and differentiated twice, in double precision.
+
+    >>> banana = lambda z: -0.5 * (z[:, 0] ** 2 + (z[:, 1] - z[:, 0] ** 2 / 2) ** 2)
+    >>> mcvi.fit(mcvi.from_jax(banana, dim=2))
+    """
+    from mcvi.models.jax import JaxModel
+
+    return JaxModel(log_density, dim, name)
+
+
+def from_torch(log_density: Callable[[torch.Tensor], torch.Tensor], dim: int, *, name: str = "torch") -> Model:
+    """A model from a function of PyTorch of a batch ``[rows, dim]``, in double precision, with result ``[rows]``.
+
+    >>> mcvi.fit(mcvi.from_torch(lambda z: -0.5 * (z**2).sum(1), dim=3))
+    """
+    from mcvi.models.torch import TorchModel
+
+    return TorchModel(log_density, dim, name)
+
+
+def from_numpyro(
+    model: Callable[..., Any],
+    *args: Any,
+    dims: Optional[Mapping[str, Sequence[str]]] = None,
+    coords: Optional[Mapping[str, Sequence[Any]]] = None,
+    **kwargs: Any,
+) -> Model:
+    """A model from NumPyro, with the arguments it is to be called with.
+
+    Parameters keep their names, constraints and shapes; axes are named after plates. ``dims`` and ``coords`` name other axes
+    and label them, as for ArviZ. Derivatives are computed by JAX in double precision, for all rows of a batch at once.
+
+    >>> mcvi.fit(mcvi.from_numpyro(eight_schools, J=8, sigma=sigma, y=y))
+    """
+    from mcvi.models.numpyro import NumPyroModel
+
+    return NumPyroModel(model, args, kwargs, dims or {}, coords or {})
+
+
+def from_pymc(model: pymc.Model) -> Model:
+    """A model from PyMC. Parameters keep their names, constraints, dims and coords. Derivatives are computed by JAX.
+
+    >>> with pm.Model(coords={"school": names}) as schools: ...
+    >>> mcvi.fit(mcvi.from_pymc(schools))
+    """
+    from mcvi.models.pymc import PyMCModel
+
+    return PyMCModel(model)

@@ -1,0 +1,105 @@
+"""Log densities of JAX: compiled for a batch, with gradients and Hessian-vector products."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+try:  # double precision, whatever the program around has chosen
+    from jax import enable_x64 as double
+except ImportError:  # before JAX 0.8
+    from jax.experimental import enable_x64 as double
+
+from mcvi._errors import UsageError
+from mcvi.models.base import Model
+
+#: Rows up to which a program is compiled for every power of two; beyond, for every other one.
+FEW = 64
+#: Rows that are computed at once.
+MOST = 4096
+
+
+class JaxDensity(Model):
+    """A model whose log density ``[rows, dim] -> [rows]`` is a function of JAX."""
+
+    def _compile(self, density: Callable[[jax.Array], jax.Array]) -> None:
+        def both(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values, pull = jax.vjp(density, z)
+            return values, pull(jnp.ones_like(values))[0]
+
+        def product(z: jax.Array, v: jax.Array) -> jax.Array:
+            # Forwards through the gradient; rows do not depend on each other.
+            return jax.jvp(jax.grad(lambda z: density(z).sum()), (z,), (v,))[1]
+
+        self._value, self._both, self._product = jax.jit(density), jax.jit(both), jax.jit(product)
+
+    def values(self, z: np.ndarray) -> np.ndarray:
+        return batched(self._value, z)
+
+    def values_and_gradients(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return batched(self._both, z)
+
+    def hessian_vectors(self, z: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return batched(self._product, z, v)
+
+
+class JaxModel(JaxDensity):
+    """See :func:`mcvi.from_jax`."""
+
+    def __init__(self, log_density: Callable[[jax.Array], jax.Array], dim: int, name: str) -> None:
+        self.name, self.description, self.dim = name, "a log density in JAX", dim
+        self._density = log_density
+        self._compile(self._of_rows(log_density))
+
+    def _of_rows(self, density: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+        """The function of a batch: it is one, or it is one of a point."""
+        if self.dim < 1:
+            raise UsageError(f"dim: at least one coordinate is needed, not {self.dim}")
+        shapes = {}
+        with double(True):
+            # Of one row more than coordinates, so that they cannot be mistaken for each other.
+            for shape in ((self.dim + 1, self.dim), (self.dim,)):
+                try:
+                    shapes[shape] = jax.eval_shape(density, jax.ShapeDtypeStruct(shape, jnp.float64)).shape
+                except Exception as error:
+                    shapes[shape] = error
+        rows, point = shapes.values()
+        if rows == (self.dim + 1,):
+            return density
+        if point == ():
+            return jax.vmap(density)
+        if isinstance(rows, Exception):
+            raise rows
+        raise UsageError(
+            f"the log density of a batch [rows, {self.dim}] must be [rows], and that of a point one number; "
+            f"{self.dim + 1} rows give {rows}"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"density": self._density, "dim": self.dim, "name": self.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        JaxModel.__init__(self, state["density"], state["dim"], state["name"])
+
+
+def batched(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
+    """What a compiled function gives for rows. JAX compiles for every number of rows, so that few numbers are used."""
+    count = len(arrays[0])
+    rows = padded(count)
+    if count > MOST:
+        parts = [batched(function, *(a[i : i + MOST] for a in arrays)) for i in range(0, count, MOST)]
+        return jax.tree.map(lambda *values: np.concatenate(values), *parts)
+    if rows > count:
+        arrays = tuple(np.concatenate([a, np.repeat(a[-1:], rows - count, axis=0)]) for a in arrays)
+    with double(True):
+        result = function(*arrays)
+    return jax.tree.map(lambda value: np.asarray(value, dtype=np.float64)[:count], result)
+
+
+def padded(count: int) -> int:
+    """The number of rows that a program is compiled for: training has few, of which none should be wasted."""
+    whole = 1 << (count - 1).bit_length()
+    return whole if whole <= FEW or whole.bit_length() % 2 else 2 * whole

@@ -1,0 +1,82 @@
+"""Ctrl-C ends a fit and leaves what there is."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import mcvi
+import numpy as np
+import pytest
+
+SCRIPT = """
+import os, signal, threading, warnings, json, sys
+import numpy as np, mcvi
+{model}
+threading.Timer(float(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    post = mcvi.fit(model, **{options})
+further = post.resume(seconds=1)
+print(json.dumps([post.interrupted, post.iterations, [str(w.message) for w in caught], further.interrupted, further.iterations]))
+"""
+
+SLOW = """
+def gradient(z):
+    total = sum(i * i for i in range(3000))
+    return -z * (1 + 0.0 * total)
+model = mcvi.external(lambda z: -0.5 * (z ** 2).sum(1), gradient, lambda z, v: -v, dim=3)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    "model, options",
+    [
+        ('model = "funnel"', {"chain": "hamiltonian", "steps": 8, "leapfrogs": 8}),
+        (SLOW, {"chain": "hamiltonian"}),
+    ],
+)
+def test_the_first_ctrl_c_returns_what_there_is(model, options):
+    script = SCRIPT.format(model=model, options=options)
+    done = subprocess.run([sys.executable, "-c", script, "4"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    interrupted, iterations, warnings, again, further = json.loads(done.stdout)
+    assert interrupted and "resume() goes on" in warnings[0]
+    assert not again and further >= iterations > 0
+
+
+def test_an_observer_that_fails_ends_the_fit():
+    def observer(done, how):
+        raise LookupError("seen enough")
+
+    with pytest.raises(LookupError, match="seen enough"):
+        mcvi._mcvi.fit_model(mcvi._mcvi.open_model("funnel"), ["--chain=hamiltonian"], observer)
+    assert np.isfinite(mcvi.fit("banana", chain="none").bound.value)
+
+
+def test_the_command_of_the_package_ends_as_the_other(tmp_path):
+    fit = subprocess.Popen(
+        [sys.executable, "-m", "mcvi", "fit", "funnel", "--chain", "hamiltonian", "--steps", "8", "--out", tmp_path / "run"],
+        stderr=subprocess.PIPE,
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        fit.wait(4)
+    fit.send_signal(signal.SIGINT)
+    assert fit.wait(60) == 130
+    assert mcvi.load(tmp_path / "run").interrupted
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
+def test_what_another_handler_raises_is_raised():
+    def late(number, frame):
+        raise TimeoutError("too late")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 2.0)
+    try:
+        with pytest.raises(TimeoutError, match="too late"):
+            mcvi.fit("funnel", chain="hamiltonian", steps=8, leapfrogs=8, progress=False)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
