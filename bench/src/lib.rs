@@ -1,9 +1,11 @@
 //! The workloads that speed is measured on. Most are built directly from expressions: Hamiltonian variational inference for a
 //! deep generative model, for the beta-binomial model of stomach cancer mortality, and for models with a recursion. Annealed
-//! steps for a logistic regression are built by the library. `verdicts` measures something else: how often inference is right.
+//! steps for a logistic regression are built by the library. `verdicts` and `posteriordb`
+//! measure something else: how often inference is right.
 
 pub mod hvi;
 pub mod loops;
+pub mod posteriordb;
 pub mod sonar;
 pub mod stomach;
 pub mod vae;

@@ -1,7 +1,9 @@
 //! The worker that `bench/compare` drives: one workload, commands on standard input, one JSON object a line back.
 
 mod campaign;
+mod corpus;
 mod fuzz;
+mod jobs;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
@@ -36,6 +38,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run inference on random targets with known answers; a table of verdicts against truth, by family.
     Verdicts(campaign::Options),
+    /// Run every posterior of a posteriordb folder: log densities and fits beside Stan's.
+    Posteriordb(corpus::Options),
 }
 
 #[derive(Parser)]
@@ -322,6 +326,7 @@ fn main() -> Result<()> {
         Command::Profile(settings) => (settings, true),
         Command::Fuzz(options) => return fuzz::run(&options),
         Command::Verdicts(options) => return campaign::campaign(&options),
+        Command::Posteriordb(options) => return corpus::corpus(&options),
         Command::Loops { device, seconds } => return loops(device, seconds),
     };
     let start = Instant::now();
