@@ -19,7 +19,12 @@ pub(super) fn offset<T>(dims: &[usize], strides: &[isize], element: usize) -> is
     offset * size_of::<T>() as isize
 }
 
-/// Copy rows of N elements.
+/// Elements that are copied at once.
+const BLOCK: usize = 8;
+/// Elements from which a row is worth a call.
+const LONG: usize = 128;
+
+/// Copy rows of fewer than [`BLOCK`] elements.
 ///
 /// # Safety
 /// `to` must be valid for `rows * N` elements, and `from` wherever the strides reach.
@@ -28,6 +33,53 @@ unsafe fn short_rows<T: Copy, const N: usize>(to: *mut T, from: *const T, rows: 
         for c in 0..N {
             // SAFETY: promised by the caller.
             unsafe { *to.add(r * N + c) = *from.offset(r as isize * outer + c as isize * step) };
+        }
+    }
+}
+
+/// Copy rows of at least [`BLOCK`] elements that are contiguous or all the same. The last block of a row overlaps the one before it.
+///
+/// # Safety
+/// `to` must be valid for `rows * inner` elements, and `from` wherever the strides reach; `inner >= BLOCK`.
+unsafe fn blocks<T: Copy, const STEP: usize>(to: *mut T, from: *const T, rows: usize, inner: usize, outer: isize) {
+    for r in 0..rows {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (to, from) = (to.add(r * inner), from.offset(r as isize * outer));
+            let block = |at: usize| {
+                let values: [T; BLOCK] = std::array::from_fn(|i| *from.add((at + i) * STEP));
+                to.add(at).cast::<[T; BLOCK]>().write_unaligned(values);
+            };
+            (0..inner / BLOCK).for_each(|b| block(b * BLOCK));
+            block(inner - BLOCK);
+        }
+    }
+}
+
+/// Copy whole rows.
+///
+/// # Safety
+/// `to` must be valid for `rows * inner` elements, and `from` wherever the strides reach.
+unsafe fn whole_rows<T: Copy>(to: *mut T, from: *const T, rows: usize, inner: usize, [outer, step]: [isize; 2]) {
+    // SAFETY: promised by the caller; rows that are not short have a block.
+    unsafe {
+        match (inner, step) {
+            (1, _) => short_rows::<T, 1>(to, from, rows, outer, step),
+            (2, _) => short_rows::<T, 2>(to, from, rows, outer, step),
+            (3, _) => short_rows::<T, 3>(to, from, rows, outer, step),
+            (4, _) => short_rows::<T, 4>(to, from, rows, outer, step),
+            (5, _) => short_rows::<T, 5>(to, from, rows, outer, step),
+            (6, _) => short_rows::<T, 6>(to, from, rows, outer, step),
+            (7, _) => short_rows::<T, 7>(to, from, rows, outer, step),
+            (LONG.., 1) => (0..rows).for_each(|r| {
+                std::ptr::copy_nonoverlapping(from.offset(r as isize * outer), to.add(r * inner), inner);
+            }),
+            (_, 0) => blocks::<T, 0>(to, from, rows, inner, outer),
+            (_, 1) => blocks::<T, 1>(to, from, rows, inner, outer),
+            _ => (0..rows).for_each(|r| {
+                let (to, from) = (to.add(r * inner), from.offset(r as isize * outer));
+                (0..inner).for_each(|i| *to.add(i) = *from.offset(i as isize * step));
+            }),
         }
     }
 }
@@ -45,25 +97,8 @@ pub(super) unsafe fn gather<T: Copy>(
     n: usize,
 ) {
     let rank = dims.len();
-    if let (&[_, inner @ ..8], &[outer, step]) = (dims, strides)
-        && first.is_multiple_of(inner)
-        && n.is_multiple_of(inner)
-    {
-        // Short rows, without the cost of a run for each.
-        let (rows, from) = (n / inner, from.wrapping_offset((first / inner) as isize * outer));
-        // SAFETY: promised by the caller: rows and columns stay within `dims`, and all of them within n.
-        return unsafe {
-            match inner {
-                2 => short_rows::<T, 2>(to, from, rows, outer, step),
-                3 => short_rows::<T, 3>(to, from, rows, outer, step),
-                4 => short_rows::<T, 4>(to, from, rows, outer, step),
-                5 => short_rows::<T, 5>(to, from, rows, outer, step),
-                6 => short_rows::<T, 6>(to, from, rows, outer, step),
-                _ => short_rows::<T, 7>(to, from, rows, outer, step),
-            }
-        };
-    }
     let (inner, step) = (dims[rank - 1], strides[rank - 1]);
+    let (rows, outer) = if rank == 1 { (1, 0) } else { (dims[rank - 2], strides[rank - 2]) };
     let mut index = [0usize; MAX_RANK];
     let (mut rest, mut offset) = (first, 0isize);
     for axis in (0..rank).rev() {
@@ -72,32 +107,30 @@ pub(super) unsafe fn gather<T: Copy>(
         offset += index[axis] as isize * strides[axis];
     }
     let mut done = 0;
-    loop {
-        let run = (inner - index[rank - 1]).min(n - done);
-        // SAFETY: promised by the caller: `index` stays within `dims`, and `done + run` within n.
-        unsafe {
-            let (to, from) = (to.add(done), from.offset(offset));
-            match step {
-                1 => std::ptr::copy_nonoverlapping(from, to, run),
-                0 => fill(to, *from, run),
-                _ => (0..run).for_each(|i| *to.add(i) = *from.offset(i as isize * step)),
-            }
-        }
-        done += run;
-        if done == n {
-            return;
-        }
-        // On to the next run: the innermost index returns to 0, the others count up.
-        offset -= index[rank - 1] as isize * step;
+    while done < n {
+        // The rest of a row, or as many rows as follow each other.
+        let column = index[rank - 1];
+        let row = if rank == 1 { 0 } else { index[rank - 2] };
+        let (count, width) = match (rows - row).min((n - done) / inner) {
+            whole if column == 0 && whole > 0 => (whole, inner),
+            _ => (1, (inner - column).min(n - done)),
+        };
+        // SAFETY: promised by the caller: `index` stays within `dims`, and what is copied within n.
+        unsafe { whole_rows(to.add(done), from.offset(offset), count, width, [outer, step]) };
+        done += count * width;
+        // On to the next row: the innermost index returns to 0, the others count up.
+        offset -= column as isize * step;
         index[rank - 1] = 0;
+        let mut by = count;
         for axis in (0..rank - 1).rev() {
-            index[axis] += 1;
-            offset += strides[axis];
+            index[axis] += by;
+            offset += by as isize * strides[axis];
             if index[axis] < dims[axis] {
                 break;
             }
             offset -= dims[axis] as isize * strides[axis];
             index[axis] = 0;
+            by = 1;
         }
     }
 }
