@@ -8,6 +8,10 @@ use std::ops::RangeInclusive;
 pub const DRAWS: usize = 10_000_000;
 /// Draws for a gradient.
 pub const GRADIENT_DRAWS: usize = 100_000;
+/// Iterations of the first round of a fit.
+pub const ROUND: usize = 1_000_000;
+/// The factor by which each round is longer than the one before.
+pub const GROWTH: usize = 100;
 /// Starting points for the search for modes.
 pub const STARTS: usize = 1000;
 /// Modes that are fitted, each by a chain of its own.

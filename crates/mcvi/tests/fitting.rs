@@ -96,8 +96,9 @@ fn every_optimiser_and_every_schedule_improves_the_bound() {
             assert!(after > before + 0.5, "{optimiser:?}, {schedule:?}: {after} after {before}");
             assert!(after > LOG_Z - 0.05 && after < LOG_Z + 1e-9, "{optimiser:?}, {schedule:?}: {after}");
             assert!((report.iterations, report.diverged, report.skipped, report.rescues) <= (1000, 0, 0, 0));
-            let falls = report.trace.windows(2).all(|w| w[1].rate <= w[0].rate);
-            assert!(falls, "{schedule:?}: {:?}", report.trace.iter().map(|l| l.rate).collect::<Vec<_>>());
+            let rates: Vec<f64> = report.trace.iter().map(|l| l.rate).collect();
+            let rises = rates.windows(2).filter(|w| w[1] > w[0]).count();
+            assert_eq!(rises, usize::from(schedule == Schedule::Automatic), "{schedule:?}: {rates:?}");
             let (first, last) = (&report.trace[0], &report.trace[report.trace.len() - 1]);
             match schedule {
                 Schedule::Constant => assert_eq!(first.rate, last.rate),
@@ -106,7 +107,8 @@ fn every_optimiser_and_every_schedule_improves_the_bound() {
                     let expected = rate * 0.5f64.powf((last.iteration - 1) as f64 / every as f64);
                     assert!((last.rate - expected).abs() < 1e-9 * rate, "{} is not {expected}", last.rate);
                 }
-                Schedule::Automatic => {}
+                // Two rounds: the first ends at a rate of zero.
+                Schedule::Automatic => assert!(report.trace[9].rate < 1e-4 * rate, "{rates:?}"),
             }
         }
     }

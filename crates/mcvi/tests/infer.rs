@@ -182,7 +182,7 @@ fn a_gaussian_that_is_good_from_the_beginning_is_not_fitted() {
     let normal = target(3, |_, z| (z - 1.0).square().sum(&[1]) * -2.0);
     let posterior = infer(normal, &request(ChainChoice::Auto, 1)).expect("a posterior");
     assert_eq!((posterior.verdict.kind, posterior.iterations), (VerdictKind::Good, 0));
-    assert_eq!((posterior.attempts.len(), posterior.stop_reason), (1, StopReason::Converged));
+    assert_eq!((posterior.attempts.len(), posterior.stop_reason), (1, StopReason::Sufficient));
 }
 
 #[test]

@@ -128,10 +128,11 @@ fn states_that_claim_more_than_they_hold_are_refused() {
     let said = |bytes: &[u8]| Checkpoint::from_bytes(bytes, &path).unwrap_err().to_string();
     assert!(Checkpoint::from_bytes(&forged(&bytes, |_| ()), &path).is_ok());
     for (name, value) in [
-        ("0/stage.looks", "1000000000000000000"),
-        ("0/stage.looks", "70000000000000000"),
+        ("0/round.start", "1000000000000000000"),
+        ("0/round.start", "150"),
+        ("0/round.length", "70000000000000001"),
+        ("0/round.length", "7"),
         ("0/iterations", "18446744073709551615"),
-        ("0/stage.rate", "NaN"),
         ("0/seconds", "inf"),
         ("rungs", "1000000000"),
     ] {

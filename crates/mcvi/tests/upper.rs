@@ -233,7 +233,10 @@ impl Target for Regression {
 #[test]
 fn averages_over_simulated_data_bracket_the_evidence() {
     let (sets, d) = (200, 3);
-    let uha = Chain::new(Gaussian::diagonal()).whitened().steps(4, Sharing::Nothing, Uha::new(1)).annealed_learned();
+    let uha = Chain::new(Gaussian::diagonal())
+        .whitened()
+        .steps(4, Sharing::Nothing, Uha { initial_step_size: Some(0.5), ..Uha::new(1) })
+        .annealed_learned();
     for chain in [Chain::new(Gaussian::full()).step(Hamiltonian::new(2)), uha] {
         let mut rng = StdRng::seed_from_u64(8);
         let (mut truths, mut lowers, mut uppers, mut singles) = (vec![], vec![], vec![], vec![]);

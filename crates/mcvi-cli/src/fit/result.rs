@@ -176,7 +176,7 @@ impl Outcome {
             self.posterior.iterations,
             self.seconds,
             match self.posterior.stop_reason {
-                StopReason::Converged | StopReason::MaxIterations => "",
+                StopReason::Converged | StopReason::Sufficient | StopReason::MaxIterations => "",
                 StopReason::Budget => ", stopped by the budget",
                 StopReason::Interrupted => ", interrupted",
             }

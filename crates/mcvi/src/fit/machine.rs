@@ -5,12 +5,12 @@
 //! results since the last one.
 
 use super::settings::{Schedule, Settings};
-use super::state::{FitState, LoopState, Stage};
+use super::state::{FitState, LoopState, Round};
 use super::training::Training;
 use super::warm_start::warm_start;
 use super::{FitReport, StopReason, TracePoint};
 use crate::approximation::{Approximation, Bounds, InverseRegression};
-use crate::diagnostics::{Mean, mean, split_r_hat, zero_weights};
+use crate::diagnostics::{Mean, mean, zero_weights};
 use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::scope::Choices;
@@ -19,9 +19,7 @@ use std::time::Instant;
 
 /// Iterations between trace points.
 pub(super) const CHUNK: usize = 50;
-/// Split R̂ below which iterates count as stationary.
-const STATIONARY: f64 = 1.2;
-/// The factor by which the learning rate is lowered.
+/// The factor by which the learning rate is lowered after a rescue.
 const LOWER: f64 = 0.3;
 /// Draws with which averages are compared.
 const COMPARED: usize = 4000;
@@ -54,7 +52,7 @@ impl Fit {
         let mut judge = Judge::new(approximation, settings)?;
         let params = approximation.params.clone();
         let best = Best { bounds: judge.compared.evaluate(&params, COMPARED)?, params };
-        let loop_state = LoopState::new(settings.rate);
+        let loop_state = LoopState::new(settings.first_round);
         let (settings, approximation) = (settings.clone(), approximation.clone());
         let mut fit = Fit { settings, approximation, training, judge, best, loop_state, started, pace: 0.0 };
         if fit.settings.warm_start
@@ -92,9 +90,7 @@ impl Fit {
         }
         let mut training = Training::new(approximation, settings)?;
         training.restore(approximation, &state.training).map_err(other)?;
-        let width = training.packed()?.len();
-        let table = state.loop_state.stage.iterates.iter().all(|p| p.len() == width);
-        if !table || state.best_bounds.len() != COMPARED || state.best.len() != params.iter().count() {
+        if state.best_bounds.len() != COMPARED || state.best.len() != params.iter().count() {
             return Err(other(Error::Params { why: "it is incomplete".to_owned() }));
         }
         Ok(Fit {
@@ -107,6 +103,12 @@ impl Fit {
             started,
             pace: 0.0,
         })
+    }
+
+    /// Whether a round has just ended, so that its result is that of a learning rate of zero.
+    pub fn is_between_rounds(&self) -> bool {
+        let LoopState { iterations, round, .. } = self.loop_state;
+        self.settings.schedule == Schedule::Automatic && iterations > 0 && iterations == round.start
     }
 
     /// Everything that the next step depends on.
@@ -157,13 +159,22 @@ impl Fit {
         self.loop_state.seconds + self.started.elapsed().as_secs_f64()
     }
 
+    /// The best so far, as of the end of the last round.
+    pub fn best(&self) -> Approximation {
+        Approximation { params: self.best.params.clone(), ..self.approximation.clone() }
+    }
+
     /// Run to the next trace point, but for at most `most` iterations. Returns the point if it was reached and has
     /// something to show.
     pub fn step(&mut self, most: usize) -> Result<Option<TracePoint>> {
         if self.complete().is_some() {
             return Ok(None);
         }
-        let left = self.settings.iterations - self.loop_state.iterations;
+        let end = match self.settings.schedule {
+            Schedule::Automatic => self.loop_state.round.end().min(self.settings.iterations),
+            _ => self.settings.iterations,
+        };
+        let left = end - self.loop_state.iterations;
         let n = CHUNK.saturating_sub(self.loop_state.seen.bounds.len()).min(left).min(most);
         let averaged = self.loop_state.averaged;
         let weights: Vec<f64> = (1..=n).map(|i| (1.0 + DECAY) / ((averaged + i) as f64 + DECAY)).collect();
@@ -229,42 +240,26 @@ impl Fit {
         self.training.set(&self.best.params)?;
         self.training.forget()?;
         self.loop_state.averaged = 0;
-        self.loop_state.stage.iterates.clear();
+        self.loop_state.round.start = self.loop_state.iterations;
         Ok(())
     }
 
-    /// The rule in the module's documentation: whether the stage at this learning rate is complete, and what follows.
+    /// The rule in the module's documentation: whether the round is over, and what follows.
     fn advance(&mut self) -> Result<()> {
-        let stage = &mut self.loop_state.stage;
-        stage.iterates.push(self.training.packed()?);
-        let n = stage.iterates.len();
-        let mut settled = false;
-        if n >= stage.next {
-            settled = stationary(&stage.iterates[n / 2..]);
-            stage.next = n + n / 4;
-        }
-        if !settled && n < stage.patience {
+        let LoopState { iterations, round, .. } = self.loop_state;
+        if iterations < round.end() {
             return Ok(());
         }
         let average = self.training.average(&self.approximation.params)?;
         let (gain, se) = self.judge.compare(&mut self.best, average)?;
-        let worth = gain >= self.settings.tolerance.max(2.0 * se);
-        // Continue from the best parameters so far: their inverse models fit the chain.
+        // Continue from the best parameters so far: their inverse models fit the chain. What the optimiser remembers may be
+        // of a start where gradients were much larger.
         self.training.set(&self.best.params)?;
-        let stage = &self.loop_state.stage;
-        self.loop_state.converged = !worth && stage.lowered >= 2;
+        self.training.forget()?;
         self.loop_state.averaged = 0;
-        let same = Stage { iterates: vec![], next: Stage::POINTS, ..*stage };
-        self.loop_state.stage = if worth && !settled {
-            same
-        } else {
-            Stage {
-                rate: stage.rate * LOWER,
-                lowered: stage.lowered + 1,
-                patience: stage.patience.saturating_mul(6),
-                ..same
-            }
-        };
+        let worth = gain >= self.settings.tolerance.max(2.0 * se);
+        self.loop_state.converged = !worth && round.length > self.settings.first_round;
+        self.loop_state.round = Round { start: iterations, length: round.length.saturating_mul(self.settings.growth) };
         Ok(())
     }
 
@@ -298,12 +293,13 @@ fn differences(saved: &Settings, given: &Settings) -> String {
 /// The learning rate of each iteration.
 fn rate(settings: &Settings, loop_state: &LoopState) -> impl Fn(usize) -> f64 + use<> {
     let Settings { schedule, iterations, rate, .. } = *settings;
-    let (stage, lower) = (loop_state.stage.rate, LOWER.powi(loop_state.rescues as i32));
+    let (round, lower) = (loop_state.round, LOWER.powi(loop_state.rescues as i32));
+    let cosine = |t: usize, of: usize| 0.5 * (1.0 + (std::f64::consts::PI * t as f64 / of as f64).cos());
     move |t| {
         let rate = match schedule {
-            Schedule::Automatic => stage,
+            Schedule::Automatic => rate * cosine(t - round.start.min(t), round.length),
             Schedule::Constant => rate,
-            Schedule::Cosine => rate * 0.5 * (1.0 + (std::f64::consts::PI * t as f64 / iterations as f64).cos()),
+            Schedule::Cosine => rate * cosine(t, iterations),
             Schedule::Halving(every) => rate * 0.5f64.powf(t as f64 / every as f64),
         };
         rate * lower
@@ -364,13 +360,4 @@ impl Judge {
         }
         Ok((gain.value, gain.se))
     }
-}
-
-/// Whether the iterates of every parameter look the same in both halves.
-fn stationary(iterates: &[Vec<f64>]) -> bool {
-    let width = iterates.first().map_or(0, Vec::len);
-    (0..width).all(|j| {
-        let r_hat = split_r_hat(&[iterates.iter().map(|p| p[j]).collect()]);
-        r_hat < STATIONARY || r_hat.is_nan()
-    })
 }

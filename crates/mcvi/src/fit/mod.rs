@@ -2,14 +2,12 @@
 //!
 //! # When to stop
 //!
-//! With [`Schedule::Automatic`] the rule is that of Dhaka et al. (2020), "Robust, Accurate Stochastic Optimization for
-//! Variational Inference", with the decreasing learning rates of Welandawe et al. (2022), "Robust, Automated, and
-//! Accurate Black-box Variational Inference". At a constant rate the iterates of a stochastic optimiser become
-//! stationary and fluctuate around the optimum. They count as stationary when the split R̂ of every parameter, over the
-//! second half of the iterates at this rate, is below a threshold. Their average then replaces them, its bound is
-//! estimated with the same noise each time, and the rate is lowered. The fit ends when a lower rate has improved the
-//! bound by less than the tolerance or the standard error of the difference, or when it reaches the maximum number of
-//! iterations. The best average is returned.
+//! With [`Schedule::Automatic`] a fit is a sequence of rounds. In each the learning rate falls to zero along half a cosine, and the next
+//! one takes twice as many iterations: warm restarts (Loshchilov & Hutter 2017, "SGDR"). At the end of a round the average
+//! of its iterates, the last ones weighted most, replaces the parameters if it is better, by the same draws each time. The fit ends when a round
+//! has improved the bound by less than the tolerance or the standard error of the difference, or when it reaches the maximum
+//! number of iterations. So it takes at most about twice the iterations that the last improvement needed, and can be judged between
+//! rounds, when its rate is zero ([`Fit::run_round`]).
 
 mod iteration;
 mod machine;
@@ -38,8 +36,10 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
-    /// Lowering the learning rate no longer improved the bound.
+    /// A further round no longer improved the bound.
     Converged,
+    /// Its verdict is good: there is no need for more.
+    Sufficient,
     /// It reached the maximum number of iterations in its settings.
     MaxIterations,
     /// The budget of iterations or seconds was used up, or was too small for the next chain.
@@ -51,7 +51,7 @@ pub enum StopReason {
 impl StopReason {
     /// Whether there is nothing left to do: continuing would change nothing.
     pub fn is_complete(self) -> bool {
-        matches!(self, StopReason::Converged | StopReason::MaxIterations)
+        matches!(self, StopReason::Converged | StopReason::Sufficient | StopReason::MaxIterations)
     }
 }
 
@@ -242,10 +242,23 @@ impl Fit {
         mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
     ) -> Result<StopReason> {
         loop {
+            if let Some(reason) = self.run_round(allowed, &mut observe)? {
+                return Ok(reason);
+            }
+        }
+    }
+
+    /// The same, but at most to the end of a round. None if there is more to come.
+    pub fn run_round(
+        &mut self,
+        allowed: &mut Allowance,
+        mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+    ) -> Result<Option<StopReason>> {
+        loop {
             let most = allowed.iterations_left(self.pace());
             match self.complete() {
-                Some(reason) => return Ok(reason),
-                None if most == 0 => return Ok(StopReason::Budget),
+                Some(reason) => return Ok(Some(reason)),
+                None if most == 0 => return Ok(Some(StopReason::Budget)),
                 None => {}
             }
             let before = self.iterations();
@@ -254,7 +267,10 @@ impl Fit {
             if let Some(point) = point?
                 && observe(&point).is_break()
             {
-                return Ok(self.complete().unwrap_or(StopReason::Interrupted));
+                return Ok(Some(self.complete().unwrap_or(StopReason::Interrupted)));
+            }
+            if self.is_between_rounds() && self.complete().is_none() {
+                return Ok(None);
             }
         }
     }

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Lowered whenever the iterates have become stationary, until lowering it no longer helps; see
-    /// [`fit`](super::fit).
+    /// To zero in rounds, each longer than the one before, until a round no longer helps; see [`fit`](super::fit).
     Automatic,
     /// Constant.
     Constant,
@@ -40,6 +39,10 @@ pub struct Settings {
     pub transition_rate: f64,
     /// The learning rate schedule.
     pub schedule: Schedule,
+    /// Iterations of the first round of an automatic schedule.
+    pub first_round: usize,
+    /// Each round takes this many times the iterations of the one before.
+    pub growth: usize,
     /// Clip gradients at this multiple of their usual size.
     pub clip: f64,
     /// Weight decay: shrink arrays of two axes or more, which are weights, by this times the learning rate in every
@@ -72,6 +75,8 @@ impl Default for Settings {
             rate: 0.03,
             transition_rate: 1.0,
             schedule: Schedule::Automatic,
+            first_round: 500,
+            growth: 2,
             clip: 10.0,
             weight_decay: 0.0,
             average: true,
@@ -112,6 +117,8 @@ impl Settings {
         }
         self.seconds.map_or(Ok(()), |s| positive("seconds", s))?;
         within("draws per gradient", self.draws, 1..=limits::GRADIENT_DRAWS)?;
+        within("iterations of the first round", self.first_round, 1..=limits::ROUND)?;
+        within("growth of rounds", self.growth, 1..=limits::GROWTH)?;
         if self.iterations == 0 {
             return Err(Error::Setting { what: "iterations", why: "at least one is needed".to_owned() });
         }

@@ -1,20 +1,17 @@
 //! Everything that the next step of a fit depends on, as data that can be saved.
 
 use super::machine::CHUNK;
-use super::{IterationStats, Settings, TracePoint};
+use super::{IterationStats, Schedule, Settings, TracePoint};
 use crate::error::Result;
 use crate::record::{Format, Record, bad, finite};
 use mcvi_expr::Array;
 use std::path::Path;
 
-/// Version 1 did not hold the settings as data.
-const FORMAT: Format = Format { name: "mcvi fit", version: 2, what: "the state of a fit" };
+/// Version 1 did not hold the settings as data; before version 3 the automatic schedule had stages in place of rounds.
+const FORMAT: Format = Format { name: "mcvi fit", version: 3, what: "the state of a fit" };
 
 /// More than any count of a fit.
 const MOST: usize = 1 << 56;
-
-/// The initial number of trace points after which a stage ends although its iterates still move.
-const PATIENCE: usize = 5;
 
 /// A saved fit, to be resumed by [`Fit::resume`](super::Fit::resume).
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +31,7 @@ pub struct FitState {
 /// The state of the loop around the iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoopState {
-    /// Whether lowering the learning rate no longer improved the bound.
+    /// Whether the last round no longer improved the bound.
     pub converged: bool,
     /// Iterations taken, and those in the current average.
     pub iterations: usize,
@@ -47,30 +44,31 @@ pub(super) struct LoopState {
     pub trace: Vec<TracePoint>,
     /// The results of the iterations since the last trace point.
     pub seen: IterationStats,
-    pub stage: Stage,
+    pub round: Round,
 }
 
-/// Iterations at one learning rate.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Stage {
-    pub rate: f64,
-    /// How often the learning rate was lowered.
-    pub lowered: usize,
-    /// Trace points after which the stage ends although its iterates still move.
-    pub patience: usize,
-    /// The parameters at each trace point.
-    pub iterates: Vec<Vec<f64>>,
-    /// The trace point at which stationarity is next checked.
-    pub next: usize,
+/// Iterations in which the learning rate falls to zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Round {
+    /// Iterations before it.
+    pub start: usize,
+    /// Iterations that it takes.
+    pub length: usize,
 }
 
-impl Stage {
-    /// Trace points before stationarity is first checked.
-    pub const POINTS: usize = 20;
+impl Round {
+    /// The first one: it ends at a trace point.
+    pub fn first(length: usize) -> Self {
+        Round { start: 0, length: length.next_multiple_of(CHUNK) }
+    }
+
+    pub fn end(self) -> usize {
+        self.start + self.length
+    }
 }
 
 impl LoopState {
-    pub fn new(rate: f64) -> Self {
+    pub fn new(first_round: usize) -> Self {
         LoopState {
             converged: false,
             iterations: 0,
@@ -81,7 +79,7 @@ impl LoopState {
             seconds: 0.0,
             trace: vec![],
             seen: IterationStats::default(),
-            stage: Stage { rate, lowered: 0, patience: PATIENCE, iterates: vec![], next: Stage::POINTS },
+            round: Round::first(first_round),
         }
     }
 }
@@ -104,7 +102,7 @@ impl FitState {
     }
 
     pub(crate) fn record(&self) -> Result<Record> {
-        let (c, s) = (&self.loop_state, &self.loop_state.stage);
+        let c = &self.loop_state;
         let mut record = Record::default();
         record.set_json("settings", &self.settings)?;
         record.set_json("device", &self.device)?;
@@ -117,20 +115,16 @@ impl FitState {
             ("rescues", c.rescues),
             ("seen.diverged", c.seen.diverged),
             ("seen.skipped", c.seen.skipped),
-            ("stage.lowered", s.lowered),
-            ("stage.patience", s.patience),
-            ("stage.next", s.next),
+            ("round.start", c.round.start),
+            ("round.length", c.round.length),
         ] {
             record.set_text(name, n);
         }
         record.set_json("seconds", &c.seconds)?;
-        record.set_json("stage.rate", &s.rate)?;
         let points =
             c.trace.iter().flat_map(|l| [l.iteration as f64, l.iterations as f64, l.bound, l.se, l.rate, l.seconds]);
         record.set_list("trace", points.collect())?;
         record.set_list("seen", c.seen.bounds.clone())?;
-        record.set_text("stage.looks", s.iterates.len());
-        record.set_list("stage.iterates", s.iterates.concat())?;
         record.set_list("best bounds", self.best_bounds.clone())?;
         self.training.iter().for_each(|(name, array)| record.set_array(&format!("training/{name}"), array.clone()));
         for (name, value, scale) in &self.best {
@@ -155,32 +149,33 @@ impl FitState {
             let n = record.read::<usize>(name)?;
             if n <= MOST { Ok(n) } else { Err(format!("is damaged: `{n}` cannot be its `{name}`")) }
         };
-        let (points, iterates) = (number("stage.looks")?, record.list("stage.iterates"));
-        // There may be trace points without any packed parameter, but not many iterates without a trace point.
-        let width = iterates.len() / points.max(1);
-        if points > trace.len() + 1 || points * width != iterates.len() {
-            return Err(format!("is damaged: {} numbers cannot be {points} `stage.iterates`", iterates.len()));
-        }
-        let stage = Stage {
-            rate: record.read("stage.rate")?,
-            lowered: number("stage.lowered")?,
-            patience: number("stage.patience")?,
-            iterates: (0..points).map(|i| iterates[i * width..(i + 1) * width].to_vec()).collect(),
-            next: number("stage.next")?,
-        };
+        let iterations = number("iterations")?;
         let seen = IterationStats {
             bounds: record.list("seen"),
             diverged: number("seen.diverged")?,
             skipped: number("seen.skipped")?,
             first_skipped: None,
         };
-        let (rate, seconds): (f64, f64) = (stage.rate, record.read("seconds")?);
-        if seen.bounds.len() >= CHUNK || !(rate > 0.0 && rate.is_finite()) || !(seconds >= 0.0 && seconds.is_finite()) {
+        let start = iterations.saturating_sub(seen.bounds.len());
+        let round = match record.version {
+            1 | 2 => Round { start, ..Round::first(iterations.max(Settings::default().first_round)) },
+            _ => Round { start: number("round.start")?, length: number("round.length")? },
+        };
+        let seconds: f64 = record.read("seconds")?;
+        let (settings, device): (Option<Settings>, _) = match record.version {
+            1 => (None, None),
+            _ => (record.json("settings")?, record.json("device")?),
+        };
+        // Only the automatic schedule has rounds. They end at a trace point.
+        let is_within = round.start <= iterations && iterations <= round.end();
+        let is_possible = is_within && (round.end() - start).is_multiple_of(CHUNK);
+        let has_rounds = settings.as_ref().is_none_or(|settings| settings.schedule == Schedule::Automatic);
+        if seen.bounds.len() >= CHUNK || has_rounds && !is_possible || !(seconds >= 0.0 && seconds.is_finite()) {
             return Err("is damaged: its counters contradict each other".to_owned());
         }
         let loop_state = LoopState {
             converged: record.read("converged")?,
-            iterations: number("iterations")?,
+            iterations,
             averaged: number("averaged")?,
             diverged: number("diverged")?,
             skipped: number("skipped")?,
@@ -188,11 +183,7 @@ impl FitState {
             seconds,
             trace,
             seen,
-            stage,
-        };
-        let (settings, device) = match record.version {
-            1 => (None, None),
-            _ => (record.json("settings")?, record.json("device")?),
+            round,
         };
         let (scales, best) = (record.part("scale"), record.part("best").arrays);
         best.iter().try_for_each(|(name, array)| finite(name, array))?;

@@ -169,11 +169,6 @@ impl Training {
         self.t
     }
 
-    /// The current packed parameters.
-    pub(super) fn packed(&mut self) -> Result<Vec<f64>> {
-        if self.leaves.iter().any(|l| l == PACKED) { Ok(self.program.read(PACKED)?.to_f64()) } else { Ok(vec![]) }
-    }
-
     /// The average of the iterates, as parameters.
     pub fn average(&mut self, like: &Params) -> Result<Params> {
         self.collect(like, |name| format!("fit.average.{name}"))

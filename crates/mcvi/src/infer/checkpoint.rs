@@ -13,8 +13,9 @@ use mcvi_expr::Array;
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// Version 1 held the chains as four numbers, and the settings of the fits as text.
-const FORMAT: Format = Format { name: "mcvi inference", version: 2, what: "the state of a fit" };
+/// Version 1 held the chains as four numbers, and the settings of the fits as text; see also the versions of a fit's state, which
+/// are counted alike.
+const FORMAT: Format = Format { name: "mcvi inference", version: 3, what: "the state of a fit" };
 /// More chains than any ladder has.
 const MOST_RUNGS: usize = 64;
 /// Relative tolerance between two computations of the same number: processors round differently.

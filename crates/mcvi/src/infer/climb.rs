@@ -9,6 +9,7 @@ use super::{
 };
 use crate::approximation::{Approximation, Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, Fit, FitReport, FitState, Settings, StopReason, TracePoint};
 use crate::initialisation::Initialisation;
@@ -97,15 +98,29 @@ pub fn infer_from(
         // What is fitted has to be drawn from and judged.
         let mut for_fit = allowed.without(judging.expected(&chain));
         let late = for_fit.seconds_left().is_some_and(|left| left <= 0.0);
-        let as_is = as_is.filter(|judged| judged.is_good() || late).map(|judged| {
-            let reason = if judged.is_good() { StopReason::Converged } else { StopReason::Budget };
-            (reason, judged)
-        });
-        let ran = match &as_is {
-            Some((reason, _)) => Ok((starts, FitReport::untouched(*reason), vec![])),
-            None => fit_parts(starts, &settings, states, &mut for_fit, |point| {
-                observe(Event::Trace { chain: &name, point })
-            }),
+        let mut judged = as_is.filter(|judged| judged.is_good() || late);
+        let ran = match &judged {
+            Some(judged) => {
+                let reason = if judged.is_good() { StopReason::Sufficient } else { StopReason::Budget };
+                Ok((starts, FitReport::untouched(reason), vec![]))
+            }
+            None => {
+                let observe = |point: &TracePoint| observe(Event::Trace { chain: &name, point });
+                // By few draws, and if they find it good, by as many as the verdict takes.
+                let is_enough = |part: Approximation| -> Result<bool> {
+                    // Heavy tails of the weights may become lighter.
+                    let is_enough = |judged: &Judged| {
+                        judged.is_enough(&chain, attempts.len()) && judged.verdict.unreported.is_empty()
+                    };
+                    if is_stage || !is_enough(&Judged::by_few(part.clone(), &evidence, request)?) {
+                        return Ok(false);
+                    }
+                    let all = Judged::new(vec![part], is_stage, &evidence, request, None)?;
+                    judged = Some(all).filter(is_enough);
+                    Ok(judged.is_some())
+                };
+                fit_parts(starts, &settings, states, &mut for_fit, observe, is_enough)
+            }
         };
         allowed.spend(for_fit.spent() - allowed.spent());
         let (parts, report, states) = match ran {
@@ -125,8 +140,8 @@ pub fn infer_from(
         }
         before = Some(parts.clone());
         let since = Instant::now();
-        let tried = match as_is {
-            Some((_, judged)) => judged,
+        let tried = match judged {
+            Some(judged) => judged,
             None => {
                 let judged = Judged::new(parts, is_stage, &evidence, request, allowed.seconds_left())?;
                 judging.took(&chain, since);
@@ -136,7 +151,7 @@ pub fn infer_from(
         stop_reason = report.stop_reason;
         let (diagnostics, verdict) = (tried.diagnostics.clone(), tried.verdict.clone());
         attempts.push(Attempt { chain: chain.clone(), outcome: Ok(Fitted { report, diagnostics, verdict }) });
-        let enough = !is_stage && tried.is_good() && ladder::is_enough(&chain, &tried.diagnostics, attempts.len());
+        let enough = !is_stage && tried.is_enough(&chain, attempts.len() - 1);
         let hopeless = !is_stage && tried.verdict.is_hopeless();
         // A longer chain that is no better is not used.
         if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
@@ -166,21 +181,30 @@ pub fn infer_from(
     })
 }
 
-/// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states.
+/// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states. The fit of
+/// a single mode ends between two rounds if it is good enough.
 fn fit_parts(
     mut parts: Vec<Approximation>,
     settings: &Settings,
     states: &[FitState],
     allowed: &mut Allowance,
     mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+    mut is_enough: impl FnMut(Approximation) -> Result<bool>,
 ) -> Result<(Vec<Approximation>, FitReport, Vec<FitState>)> {
-    let (mut total, mut reached) = (None::<FitReport>, vec![]);
+    let (mut total, mut reached, single) = (None::<FitReport>, vec![], parts.len() == 1);
     for (m, part) in parts.iter_mut().enumerate() {
         let mut fit = match states.get(m) {
             Some(state) => Fit::resume(part, settings, state)?,
             None => Fit::new(part, settings)?,
         };
-        let stop_reason = fit.run(allowed, &mut observe)?;
+        let stop_reason = loop {
+            if single && fit.is_between_rounds() && is_enough(fit.best())? {
+                break StopReason::Sufficient;
+            }
+            if let Some(reason) = fit.run_round(allowed, &mut observe)? {
+                break reason;
+            }
+        };
         reached.push(fit.state()?);
         let (params, report) = fit.finish(stop_reason)?;
         part.params = params;
@@ -205,6 +229,16 @@ struct Judged {
 }
 
 impl Judged {
+    /// By the fewest draws that say anything.
+    fn by_few(part: Approximation, evidence: &Evidence<'_>, request: &Request) -> Result<Self> {
+        let seed = request.settings.seed;
+        let approximation = Mixture::new(vec![part], seed)?;
+        let draws = approximation.draw(FEW, derive_seed(seed, "posterior draws"))?;
+        let diagnostics = draws.diagnose();
+        let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
+        Ok(Judged { is_stage: false, approximation, draws, diagnostics, verdict })
+    }
+
     /// Draws from a fit, and the verdict on it. With limited time, drawing takes no more than a share of what is `left`.
     fn new(
         parts: Vec<Approximation>,
@@ -250,6 +284,11 @@ impl Judged {
 
     fn is_good(&self) -> bool {
         self.verdict.kind == VerdictKind::Good
+    }
+
+    /// Whether there is no need of a longer chain, after so many.
+    fn is_enough(&self, chain: &Chain, before: usize) -> bool {
+        self.is_good() && ladder::is_enough(chain, &self.diagnostics, before + 1)
     }
 
     /// Smaller is better.

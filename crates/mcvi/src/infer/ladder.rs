@@ -5,7 +5,7 @@ use crate::approximation::{Approximation, Diagnostics};
 use crate::chain::{Chain, Sharing};
 use crate::density::{AnyDensity, Gaussian, Inputs};
 use crate::error::Result;
-use crate::fit::Settings;
+use crate::fit::{Schedule, Settings};
 use crate::initialisation::Initialisation;
 use crate::seed::derive_seed;
 use crate::transition::{Hamiltonian, Inverse, TimeNetwork, Uha};
@@ -13,10 +13,10 @@ use crate::transition::{Hamiltonian, Inverse, TimeNetwork, Uha};
 /// Pareto k̂ at a safe distance from where a verdict changes.
 const COMFORTABLE: f64 = 0.65;
 
-/// Iterations for a Gaussian alone if longer chains may follow.
-const PLAIN: usize = 10_000;
-/// Iterations for a chain with networks in time, which begins with the fit of the one before.
-const NETWORKS: usize = 20_000;
+/// Iterations for a Gaussian alone if longer chains may follow: four rounds.
+const PLAIN: usize = 7_500;
+/// Iterations for a chain with networks in time, which begins with the fit of the one before: three rounds.
+const NETWORKS: usize = 21_000;
 
 /// Maximum dimension in which a covariance is learned by default. Beyond, it is the curvature's.
 const FULL: usize = 100;
@@ -128,6 +128,13 @@ pub(super) fn settings(chain: &Chain, requested: &Settings, choice: &ChainChoice
         ChainChoice::Auto if chain.contained().is_some() => NETWORKS,
         _ => requested.iterations,
     };
-    let settings = if chain.has_network() { requested.for_networks() } else { requested.clone() };
+    let settings = match requested.schedule {
+        // In rounds too, so that the fit can end when it is good.
+        Schedule::Automatic if chain.has_network() => {
+            let Settings { schedule, .. } = *requested;
+            Settings { schedule, first_round: 1000, growth: 4, ..requested.for_networks() }
+        }
+        _ => requested.clone(),
+    };
     Settings { iterations: settings.iterations.min(most), ..settings }
 }

@@ -67,6 +67,8 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// What to try next.
     pub advice: Vec<Advice>,
+    /// Of what no mean or no standard deviation is reported, because its tails are too heavy.
+    pub unreported: Vec<String>,
 }
 
 /// What to try next. How to do it depends on the caller: a command has options, a program has settings.
@@ -128,7 +130,7 @@ impl Verdict {
     /// Add why it stopped, if it was not complete.
     pub(super) fn note(&mut self, stop_reason: StopReason) {
         let (reason, advice) = match stop_reason {
-            StopReason::Converged | StopReason::MaxIterations => return,
+            StopReason::Converged | StopReason::Sufficient | StopReason::MaxIterations => return,
             StopReason::Budget => ("the budget was used up before the fit was complete", Advice::LargerBudget),
             StopReason::Interrupted => ("the fit was interrupted before it was complete", Advice::Finish),
         };
@@ -148,7 +150,7 @@ pub(super) struct Evidence<'a> {
 impl Evidence<'_> {
     /// Judge a fit by the weights of its draws, by what is reported of them, and by what was found elsewhere.
     pub fn judge(&self, approximation: &Mixture, draws: &Draws, diagnostics: &Diagnostics) -> Result<Verdict> {
-        let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![] };
+        let mut verdict = Verdict { kind: VerdictKind::Good, reasons: vec![], advice: vec![], unreported: vec![] };
         let n = draws.z.len() as f64;
         if diagnostics.lost > 0 {
             let reason = format!("{} of {n} draws have no weight: the bound is −∞", diagnostics.lost);
@@ -246,6 +248,7 @@ impl Evidence<'_> {
                 let reason =
                     format!("no {what} is reported of {}: its tails are too heavy; see the quantiles", listed(&names));
                 verdict.reasons.push(reason);
+                verdict.unreported.extend(names);
             }
         }
         Ok(())

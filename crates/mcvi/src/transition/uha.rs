@@ -27,7 +27,7 @@ pub struct Uha {
     /// Leapfrogs of a step.
     #[serde(default = "one")]
     pub leapfrogs: usize,
-    /// The initial step size, by default 0.5.
+    /// The initial step size, by default 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_step_size: Option<f64>,
     /// The mass matrix.
@@ -86,7 +86,7 @@ struct Learned<'g> {
 
 impl Uha {
     fn learned<'g>(&self, scope: &Scope<'g>) -> Learned<'g> {
-        let step = self.initial_step_size.unwrap_or(0.5);
+        let step = self.initial_step_size.unwrap_or(0.1);
         let eps = scope.param(Self::LOG_STEP, (), || Initial::new(vec![step.ln()])).exp();
         let keep = scope.param("logit_keep", (), || Initial::new(vec![1.0])).sigmoid();
         Learned { eps, keep, sd: (1.0 - keep.square()).sqrt(), root: Root::new(self.mass, scope) }
