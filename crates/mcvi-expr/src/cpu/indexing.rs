@@ -42,11 +42,19 @@ impl<T> Indexing<T> {
     fn blocks(&self) -> usize {
         if self.take { self.picks.div_ceil(self.each()) } else { 1 }
     }
+
+    /// Outer elements of a tile: several where each is little work.
+    fn outers(&self) -> usize {
+        match self.inner <= INNER && self.blocks() == 1 {
+            true => (NUMBERS / ((self.picks + self.len) * self.inner).max(1)).clamp(1, self.outer.max(1)),
+            false => 1,
+        }
+    }
 }
 
 impl<T: Float> Job for Indexing<T> {
     fn tiles(&self) -> usize {
-        self.outer * self.inner.div_ceil(INNER) * self.blocks()
+        self.outer.div_ceil(self.outers()) * self.inner.div_ceil(INNER) * self.blocks()
     }
     fn cost(&self) -> f64 {
         20.0 + (self.outer * self.picks * self.inner) as f64 * 0.3 + (self.picks as f64)
@@ -54,17 +62,35 @@ impl<T: Float> Job for Indexing<T> {
     unsafe fn run(&self, ctx: &Ctx<'_>, tile: usize, _: &mut Arena) {
         let (blocks, parts) = (self.blocks(), self.inner.div_ceil(INNER));
         let (tile, block) = (tile / blocks, tile % blocks);
-        let (outer, first) = (tile / parts, tile % parts * INNER);
+        let (first_outer, first) = (tile / parts * self.outers(), tile % parts * INNER);
+        for outer in first_outer..(first_outer + self.outers()).min(self.outer) {
+            // SAFETY: promised by the caller.
+            unsafe { self.columns(ctx, outer, first, block) };
+        }
+    }
+}
+
+impl<T: Float> Indexing<T> {
+    /// One block of picks of the columns from `first` on.
+    ///
+    /// # Safety
+    /// The tile that runs owns these columns of the result.
+    unsafe fn columns(&self, ctx: &Ctx<'_>, outer: usize, first: usize, block: usize) {
         let n = INNER.min(self.inner - first);
-        // SAFETY: the plan's extents describe complete buffers; the tile owns these columns of the result.
+        let blocks = self.blocks();
+        // SAFETY: the plan's extents describe complete buffers.
         unsafe {
             let index = std::slice::from_raw_parts(ctx.ptr(self.index), self.picks);
             let (from_rows, to_rows) = if self.take { (self.len, self.picks) } else { (self.picks, self.len) };
             let from = ctx.ptr(self.from).add(outer * from_rows * self.inner + first);
             let to = ctx.ptr(self.to).add(outer * to_rows * self.inner + first);
             if !self.take {
-                for row in 0..self.len {
-                    std::slice::from_raw_parts_mut(to.add(row * self.inner), n).fill(T::of(0.0));
+                if n == self.inner {
+                    std::slice::from_raw_parts_mut(to, self.len * n).fill(T::of(0.0));
+                } else {
+                    (0..self.len).for_each(|row| {
+                        std::slice::from_raw_parts_mut(to.add(row * self.inner), n).fill(T::of(0.0));
+                    });
                 }
             }
             let (skip, most) = if blocks == 1 { (0, self.picks) } else { (block * self.each(), self.each()) };

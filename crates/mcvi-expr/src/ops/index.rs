@@ -1,6 +1,7 @@
 //! Selection by integer index, and its adjoint.
 
 use super::Vjp;
+use super::grid::Grid;
 use crate::error::{At, Error, Result};
 use crate::graph::{Expr, Op};
 use crate::shape::DType;
@@ -36,6 +37,9 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn take(self, axis: usize, index: Expr<'g>) -> Expr<'g> {
         let (at, op, shape) = (Location::caller(), "take", self.shape());
+        if let Some(view) = self.regular(axis, index) {
+            return view;
+        }
         self.graph().build(op, &[self, index], at, || {
             if axis >= shape.rank() {
                 let why = format!("there is no axis {axis}");
@@ -45,6 +49,18 @@ impl<'g> Expr<'g> {
             let (before, after) = (&shape.dims()[..axis], &shape.dims()[axis + 1..]);
             Ok((Op::Take(axis), [before, index.shape().dims(), after].concat().into(), self.dtype()))
         })
+    }
+
+    /// The same as a view, if the indices are known and form a grid.
+    fn regular(self, axis: usize, index: Expr<'g>) -> Option<Expr<'g>> {
+        let Op::Literal(places) = index.op() else { return None };
+        let (shape, at) = (self.shape(), index.shape());
+        let is_ours = std::ptr::eq(self.graph(), index.graph());
+        if !is_ours || self.error().is_some() || axis >= shape.rank() || !self.dtype().is_float() {
+            return None;
+        }
+        let view = Grid::of(places.as_slice::<i32>()?, shape.dims()[axis])?.view(self, axis)?;
+        Some(view.reshape([&shape.dims()[..axis], at.dims(), &shape.dims()[axis + 1..]].concat()))
     }
 
     /// Zeros with `self` added at the places `index` names: the adjoint of [`take`](Expr::take) from an axis 0 of

@@ -5,6 +5,7 @@ mod affine;
 mod conv;
 mod elementwise;
 mod external;
+mod grid;
 mod index;
 mod layout;
 mod linalg;

@@ -377,3 +377,29 @@ fn a_maximum_over_nan_is_nan() {
     let got = value(&[array([2, 2], [1.0, f64::NAN, 3.0, 2.0])], |x| x[0].max_over(&[1]));
     assert!(got[0].is_nan() && got[1] == 3.0);
 }
+
+/// Known indices that form a grid are views; others, and those of an axis in the middle, are selected as they are.
+#[test]
+fn selections_by_known_indices_agree_with_loops() {
+    let (outer, len, inner) = (2, 12, 3);
+    let x: Vec<f64> = (0..outer * len * inner).map(|i| (i as f64).sqrt()).collect();
+    let regular = [&[5][..], &[2, 3, 4], &[7, 7, 7], &[1, 4, 7, 10], &[0, 1, 0, 1, 0, 1], &[3, 3, 4, 4], &[0, 2, 1, 3]];
+    let gapped = [&[0, 1, 6, 7][..], &[0, 6, 1, 7], &[2, 3, 8, 9], &[0, 1, 10, 11], &[0, 0, 6, 6, 1, 1, 7, 7]];
+    let irregular = [&[4, 3, 2][..], &[0, 1, 2, 4], &[0, 1, 1, 2], &[11, 0, 5, 5]];
+    for index in [&regular[..], &gapped, &irregular].concat() {
+        let places =
+            |o: usize| index.iter().flat_map(move |p| (0..inner).map(move |j| (o * len + *p as usize) * inner + j));
+        let expected: Vec<f64> = (0..outer).flat_map(places).map(|i| x[i]).collect();
+        fn taken<'g>(x: Expr<'g>, index: &[i32]) -> Expr<'g> {
+            x.take(1, x.graph().literal(Array::new(index.len(), index.to_vec()).unwrap()))
+        }
+        assert_eq!(value(&[array([outer, len, inner], x.clone())], |x| taken(x[0], index)), expected, "{index:?}");
+        // The derivative of half the sum of squares: each element as often as it was taken.
+        let counted = |i: usize| x[i] * index.iter().filter(|p| **p as usize == i / inner % len).count() as f64;
+        let counted: Vec<f64> = (0..x.len()).map(counted).collect();
+        let gradient = value(&[array([outer, len, inner], x.clone())], |x| {
+            grad(taken(x[0], index).square().sum_all() * 0.5, &[x[0]]).unwrap()[0]
+        });
+        assert_close(&gradient, &counted, 1e-14);
+    }
+}

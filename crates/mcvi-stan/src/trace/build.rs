@@ -1,7 +1,7 @@
 //! From a plan to an expression of the engine.
 
 use super::Op;
-use super::fetch::Results;
+use super::fetch::{Results, columns};
 use super::linear::Linear;
 use super::plan::{Group, Operand, Plan, Source};
 use super::roll::{Loop, Step};
@@ -190,6 +190,11 @@ impl<'g> Results<'g> {
         }
         let (Operand::Shared(sources) | Operand::Each(sources)) = operand;
         let members = if matches!(operand, Operand::Each(_)) { group.members } else { 1 };
+        if let (Op::Sum, Some(terms)) = (group.op, columns(sources, members)) {
+            let terms: Vec<Expr<'g>> = terms.iter().map(|term| self.fetch(term)).collect();
+            let sum = terms.into_iter().reduce(|a, b| a + b);
+            return sum.map_or(self.graph.scalar(DType::F64, 0.0), |sum| sum.expand(2));
+        }
         let value = self.fetch(sources);
         let rows = value.shape().dims().first().copied().unwrap_or(1);
         let value = value.reshape([rows, members, sources.len() / members]);

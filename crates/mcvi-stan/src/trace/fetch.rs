@@ -40,6 +40,33 @@ fn runs(sources: &[Source]) -> Option<Vec<Run>> {
     Some(runs)
 }
 
+/// Whether they are of one group: then they are selected, which costs nothing where they are regular.
+fn is_of_one(runs: &[Run]) -> bool {
+    let group = |run: &Run| match run {
+        Run::Numbers(_) => None,
+        Run::Places { group, .. } => Some(*group),
+    };
+    let first = group(&runs[0]);
+    first.is_some() && runs.iter().all(|run| group(run) == first)
+}
+
+/// The first, second, … number of all members, where each comes from one group, and all of them only by selection from several.
+pub fn columns(sources: &[Source], members: usize) -> Option<Vec<Vec<Source>>> {
+    let n = sources.len() / members;
+    if members < 2 || !(2..=RUNS).contains(&n) || runs(sources).is_some() {
+        return None;
+    }
+    let columns: Vec<Vec<Source>> = (0..n).map(|i| sources.iter().skip(i).step_by(n).copied().collect()).collect();
+    let group = |source: &Source| match source {
+        Source::Number(_) => None,
+        Source::Place { group, .. } => Some(*group),
+    };
+    let groups: Vec<Option<u32>> = columns.iter().map(|column| group(&column[0])).collect();
+    let is_one = |(column, of): (&Vec<Source>, &Option<u32>)| column.iter().all(|source| group(source) == *of);
+    let are_several = groups.iter().flatten().any(|g| Some(*g) != groups.iter().flatten().next().copied());
+    (are_several && columns.iter().zip(&groups).all(is_one)).then_some(columns)
+}
+
 /// How many numbers a row has; none if building it failed, of which the engine tells.
 fn width(flat: Expr<'_>) -> usize {
     flat.shape().dims().get(1).copied().unwrap_or(0)
@@ -70,8 +97,8 @@ impl<'g> Results<'g> {
             return self.literal(&[1, numbers.len()], numbers);
         }
         match runs(sources) {
-            Some(runs) => self.join(runs),
-            None => self.select(sources),
+            Some(runs) if runs.len() <= 2 || !is_of_one(&runs) => self.join(runs),
+            _ => self.select(sources),
         }
     }
 
