@@ -75,6 +75,14 @@ impl Executor {
         }
     }
 
+    /// Rough nanoseconds of a step on one thread of a CPU; none elsewhere.
+    pub fn cost(&self) -> Option<f64> {
+        match self {
+            Executor::Cpu(e) => Some(e.cost()),
+            Executor::Cuda(_) => None,
+        }
+    }
+
     pub fn memory_bytes(&self, plan: &Plan) -> usize {
         match self {
             Executor::Cpu(_) => plan.arena_bytes,

@@ -363,6 +363,11 @@ impl Program {
         self.executor.memory_bytes(&self.plan)
     }
 
+    /// Rough nanoseconds of a step on one thread of a CPU, estimated from the operations and not measured; none elsewhere.
+    pub fn cost(&self) -> Option<f64> {
+        self.executor.cost()
+    }
+
     /// The number of kernels a step runs, and the number of levels they are ordered in.
     pub fn kernels(&self) -> (usize, usize) {
         self.executor.kernels(&self.plan)

@@ -361,10 +361,6 @@ impl BayesianModel for StanModel {
         Ok(Arc::new(StanModel { posterior, name: self.name.clone(), source: None, items }))
     }
 
-    fn work(&self) -> Result<usize> {
-        Ok(self.posterior.work())
-    }
-
     fn source(&self) -> Option<Source> {
         self.source.clone()
     }

@@ -156,11 +156,6 @@ impl Posterior {
         &self.unused
     }
 
-    /// Roughly how many products of numbers one evaluation of the log density takes.
-    pub fn work(&self) -> usize {
-        self.density.work()
-    }
-
     /// The number of operations that the log density takes, before the engine simplifies them.
     pub fn operations(&self) -> usize {
         self.density.operations()

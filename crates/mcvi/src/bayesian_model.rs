@@ -74,13 +74,6 @@ pub trait BayesianModel: Target {
         Err(Error::Target { why: "it cannot be given other observations".to_owned() })
     }
 
-    /// Roughly how many products of numbers one evaluation of the log density takes: inference looks less far around where
-    /// it is more.
-    fn work(&self) -> Result<usize> {
-        let observations: usize = self.observations()?.iter().map(|o| o.values.len()).sum();
-        Ok(self.dim() * (observations + 10))
-    }
-
     /// What a saved run needs to reopen the model and its data; none if the model exists only in a program.
     fn source(&self) -> Option<Source> {
         None
@@ -294,9 +287,6 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
         (**self).observing(observations)
-    }
-    fn work(&self) -> Result<usize> {
-        (**self).work()
     }
     fn source(&self) -> Option<Source> {
         (**self).source()

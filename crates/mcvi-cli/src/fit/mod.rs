@@ -90,7 +90,8 @@ pub struct Options {
     /// Initial learning rate.
     #[arg(long, value_name = "RATE", default_value_t = 0.03)]
     rate: f64,
-    /// Draws to write. The verdict uses at least 50,000, or 10,000 of nearly equal weight. [default: 4000]
+    /// Draws to write. The verdict uses at least 50,000, or 10,000 of nearly equal weight; fewer where the log
+    /// density takes long. [default: 4000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=limits::DRAWS as i64))]
     draws: Option<u32>,
     /// Write draws as they are, with their log weights, instead of resampled ones of equal weight.

@@ -1,7 +1,7 @@
 //! A compiled program on the CPU: its memory, and the walk of a team of threads through its segments.
 
 use super::arena::Arena;
-use super::segment::{Builder, Segment};
+use super::segment::{Builder, Cost, Segment};
 use super::tape::{self, Tape};
 use super::team::{Barrier, Team};
 use super::{Ctx, Job, Layout, level};
@@ -10,6 +10,9 @@ use crate::plan::{BufId, Kernel, Place, Plan};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+/// Share of a step's work from which other threads are called: they wait in the rest of it.
+const LEAST_SHARED: f64 = 0.2;
+
 /// A compiled program with its memory.
 pub(crate) struct Executor {
     jobs: Vec<Box<dyn Job>>,
@@ -17,6 +20,7 @@ pub(crate) struct Executor {
     segments: Vec<Segment>,
     arena: Arena,
     threads: usize,
+    cost: Cost,
     /// Byte ranges of states that a step may have overwritten when it fails; they are restored then.
     exposed: Vec<(usize, usize)>,
 }
@@ -59,14 +63,14 @@ impl Executor {
         let layout = Layout { plan, level: level()? };
         let mut builder = Builder::new(&layout, plan.arena_bytes);
         let (segments, segment_of) = builder.segments(&plan.kernels, &plan.levels);
-        let Builder { jobs, drafts, .. } = builder;
+        let Builder { jobs, drafts, cost, .. } = builder;
         let (tapes, constants, tape_bytes) = tape::finish(drafts, plan.arena_bytes);
         // A step ends with the segment in which it fails: what is overwritten later needs no copy.
         let fallible = plan.kernels.iter().zip(&segment_of).filter(|(k, _)| k.is_fallible());
         let last_fallible = fallible.map(|(_, segment)| *segment).max();
         let mut arena = Arena::new(plan.arena_bytes + tape_bytes)?;
         arena.bytes()[plan.arena_bytes..plan.arena_bytes + constants.len()].copy_from_slice(&constants);
-        let mut executor = Executor { jobs, tapes, segments, arena, threads, exposed: vec![] };
+        let mut executor = Executor { jobs, tapes, segments, arena, threads, cost, exposed: vec![] };
         for (place, array) in &plan.literals {
             array.copy_bytes(0, executor.memory(plan).get_mut(*place, array.shape().size()));
         }
@@ -84,6 +88,11 @@ impl Executor {
         Memory { plan, bytes: self.arena.bytes() }
     }
 
+    /// Rough nanoseconds of a step on one thread.
+    pub fn cost(&self) -> f64 {
+        self.cost.total
+    }
+
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = threads;
     }
@@ -98,8 +107,7 @@ impl Executor {
         steps: usize,
         around: &mut dyn Around,
     ) -> (usize, Result<()>) {
-        let shared = self.segments.iter().any(Segment::is_shared);
-        let threads = if shared { self.threads } else { 1 };
+        let threads = if self.cost.shared >= LEAST_SHARED * self.cost.total { self.threads } else { 1 };
         let (failure, failed, bytes) = (Mutex::new(None), AtomicBool::new(false), self.arena.bytes());
         let walk = Walk {
             len: bytes.len(),

@@ -18,17 +18,6 @@ pub(super) enum Segment {
     Loop { length: usize, reverse: bool, body: Vec<Segment> },
 }
 
-impl Segment {
-    /// Whether there is something for more than one thread.
-    pub fn is_shared(&self) -> bool {
-        match self {
-            Segment::Alone(_) => false,
-            Segment::Shared(..) => true,
-            Segment::Loop { body, .. } => body.iter().any(Segment::is_shared),
-        }
-    }
-}
-
 /// Makes jobs and segments of kernels.
 pub(super) struct Builder<'a> {
     layout: &'a Layout<'a>,
@@ -36,11 +25,22 @@ pub(super) struct Builder<'a> {
     /// In the order of the kernels, those of a loop in its place.
     pub jobs: Vec<Box<dyn Job>>,
     pub drafts: Vec<Draft>,
+    pub cost: Cost,
+    /// How often what is added is run in a step.
+    times: f64,
+}
+
+/// Rough nanoseconds of a step on one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    pub total: f64,
+    /// Of what threads share.
+    pub shared: f64,
 }
 
 impl<'a> Builder<'a> {
     pub fn new(layout: &'a Layout<'a>, arena_bytes: usize) -> Self {
-        Builder { layout, arena_bytes, jobs: vec![], drafts: vec![] }
+        Builder { layout, arena_bytes, jobs: vec![], drafts: vec![], cost: Cost::default(), times: 1.0 }
     }
 
     /// Segments for levels of kernels, and the number of the one that completes each kernel.
@@ -52,7 +52,10 @@ impl<'a> Builder<'a> {
             for k in level.clone() {
                 if let Kernel::Loop(l) = &kernels[k] {
                     let before: Vec<usize> = l.before.iter().map(|k| self.job(k)).collect();
+                    let times = self.times;
+                    self.times *= l.length as f64;
                     let body = self.segments(&l.kernels, &l.levels).0;
+                    self.times = times;
                     loops.push((k, before, Segment::Loop { length: l.length, reverse: l.reverse, body }));
                 } else {
                     jobs.push(self.job(&kernels[k]));
@@ -83,7 +86,9 @@ impl<'a> Builder<'a> {
         let jobs = &self.jobs;
         let cost: f64 = order.iter().map(|&j| jobs[j].cost()).sum();
         let tiles: usize = order.iter().map(|&j| jobs[j].tiles()).sum();
+        self.cost.total += cost * self.times;
         if cost >= WORTH_SHARING && tiles >= 2 {
+            self.cost.shared += cost * self.times;
             let weight = |j: usize| jobs[j].cost() / jobs[j].tiles() as f64;
             order.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)));
             let tiles = order.iter().flat_map(|&j| (0..jobs[j].tiles()).map(move |t| (j as u32, t as u32)));

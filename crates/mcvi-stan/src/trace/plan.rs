@@ -97,34 +97,6 @@ impl Plan {
         self.steps.iter().map(count).sum()
     }
 
-    /// Roughly how many products of numbers it takes.
-    pub fn work(&self) -> usize {
-        let groups = |list: &[Group]| list.iter().map(|g| self.group_work(g)).sum::<usize>();
-        let step = |step: &Step| match step {
-            Step::Group(group) => self.group_work(group),
-            Step::Loop(found) => found.length * groups(&found.body),
-        };
-        self.steps.iter().map(step).sum()
-    }
-
-    fn group_work(&self, group: &Group) -> usize {
-        let each = match group.op {
-            Op::Input => 0,
-            Op::Product { rows, inner, cols } => (rows * inner) as usize * cols as usize,
-            Op::Cholesky(n) => (n as usize).pow(3) / 3,
-            Op::SolveLower { size, cols, .. } => (size * size) as usize * cols as usize,
-            Op::Solve(number) => {
-                let solver = &self.solvers[number as usize];
-                solver.steps.starts.len() * 6 * (solver.derivative.work() + 10 * solver.size)
-            }
-            Op::Map(_) | Op::CumulativeSum => group.len,
-            Op::Sum | Op::Max | Op::Min | Op::LogSumExp => {
-                group.operands.iter().map(|o| o.sources().len()).max().unwrap_or(0) / group.members
-            }
-        };
-        each * group.members
-    }
-
     /// The plan of the sum of some terms of a trace, and of outputs besides.
     pub fn new(trace: &Trace, terms: &[Cell], outputs: &[Flat]) -> Plan {
         let sums = Sums::new(trace, terms, outputs);

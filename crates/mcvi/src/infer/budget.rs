@@ -1,9 +1,15 @@
 //! The budget for all fits together, and whether it suffices for one more.
 
-use super::Attempt;
+use super::{Attempt, FEW, FEWEST};
 use crate::chain::Chain;
+use crate::compile::Compile;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, FitReport, Schedule, Settings};
+use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
+use crate::params::Params;
+use crate::scope::Choices;
+use crate::target::{Target, evaluate};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -52,6 +58,38 @@ impl Deadline {
     pub fn is_over(self) -> bool {
         self.left().is_some_and(|left| left <= 0.0)
     }
+}
+
+/// Rows of which the cost is estimated.
+const ESTIMATED: usize = 64;
+
+/// Rough nanoseconds that log p takes at a place, the same on every machine.
+pub(super) fn evaluation(target: &dyn Target) -> Result<f64> {
+    let compile = Compile {
+        dtype: target.dtype(),
+        rows: ESTIMATED,
+        choices: Choices::Sample,
+        initialisation: &Initialisation::standard(target.dim()),
+        params: &Params::default(),
+        hardware: Hardware::default(),
+    };
+    let (program, ()) = compile.program(|scope, program| {
+        let z = scope.normal([ESTIMATED, target.dim()]);
+        Ok((program.output("log_p", evaluate(target, scope, z)?), ()))
+    })?;
+    Ok(program.cost().map_or(1.0, |cost| (cost / ESTIMATED as f64).max(1.0)))
+}
+
+/// Nanoseconds that drawing for a verdict may take, and the fewest draws that it is made by.
+const JUDGING: f64 = 4e9;
+const LEAST: usize = 4000;
+/// Evaluations of log p that a gradient costs.
+const GRADIENT: f64 = 3.0;
+
+/// Draws from a chain for a verdict, if one evaluation of log p takes `cost` nanoseconds: of nearly equal weights, and of others.
+pub(super) fn draws(cost: f64, chain: &Chain) -> [usize; 2] {
+    let affordable = JUDGING / (cost * GRADIENT * chain.gradients() as f64);
+    [FEW, FEWEST].map(|most| (affordable as usize).clamp(LEAST, most))
 }
 
 /// What it takes to draw from a chain and judge it, as measured on those before.

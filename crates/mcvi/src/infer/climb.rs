@@ -4,8 +4,7 @@ use super::budget::{Deadline, Judging};
 use super::checkpoint::Rung;
 use super::verdict::Evidence;
 use super::{
-    Attempt, Checkpoint, Event, FEW, FEWEST, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes,
-    outside,
+    Attempt, Checkpoint, Event, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes, outside,
 };
 use crate::approximation::{Approximation, Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
@@ -41,8 +40,8 @@ pub fn infer_from(
     let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
     let initialisations = saved.initialisations(target.as_ref())?;
     let gaussian = ladder::gaussian(target.dim(), request.full_covariance);
-    let deadline = Deadline::of_search(&allowed);
-    let (modes, outside) = outside::search(&model, &gaussian, request, deadline)?;
+    let (cost, deadline) = (budget::evaluation(target.as_ref())?, Deadline::of_search(&allowed));
+    let (modes, outside) = outside::search(&model, &gaussian, request, cost, deadline)?;
     let initialisations = if initialisations.is_empty() {
         let fitted = modes.iter().take(modes::MOST);
         fitted.map(|mode| mode.best_initialisation(&target, modes.len() == 1, request)).collect::<Result<_>>()?
@@ -84,12 +83,14 @@ pub fn infer_from(
         };
         let starts: Vec<Approximation> = initial.iter().enumerate().map(start).collect::<Result<_>>()?;
         let is_stage = ladder::is_stage(&request.chain, &chain);
+        let enough_draws = budget::draws(cost, &chain).map(|n| n.max(request.draws));
         let states = past.and_then(|rung| rung.states.as_deref().ok()).unwrap_or_default();
         // A Gaussian that is good from the beginning needs no fit.
         let untouched = chain.is_empty() && !is_stage && states.iter().all(|state| state.iterations() == 0);
         let as_is = if untouched {
             let since = Instant::now();
-            let judged = Judged::new(starts.clone(), is_stage, &evidence, request, allowed.seconds_left())?;
+            let left = allowed.seconds_left();
+            let judged = Judged::new(starts.clone(), is_stage, &evidence, request, enough_draws, left)?;
             judging.took(&chain, since);
             Some(judged)
         } else {
@@ -112,10 +113,10 @@ pub fn infer_from(
                     let is_enough = |judged: &Judged| {
                         judged.is_enough(&chain, attempts.len()) && judged.verdict.unreported.is_empty()
                     };
-                    if is_stage || !is_enough(&Judged::by_few(part.clone(), &evidence, request)?) {
+                    if is_stage || !is_enough(&Judged::by_few(part.clone(), &evidence, request, enough_draws[0])?) {
                         return Ok(false);
                     }
-                    let all = Judged::new(vec![part], is_stage, &evidence, request, None)?;
+                    let all = Judged::new(vec![part], is_stage, &evidence, request, enough_draws, None)?;
                     judged = Some(all).filter(is_enough);
                     Ok(judged.is_some())
                 };
@@ -143,7 +144,8 @@ pub fn infer_from(
         let tried = match judged {
             Some(judged) => judged,
             None => {
-                let judged = Judged::new(parts, is_stage, &evidence, request, allowed.seconds_left())?;
+                let left = allowed.seconds_left();
+                let judged = Judged::new(parts, is_stage, &evidence, request, enough_draws, left)?;
                 judging.took(&chain, since);
                 judged
             }
@@ -230,10 +232,10 @@ struct Judged {
 
 impl Judged {
     /// By the fewest draws that say anything.
-    fn by_few(part: Approximation, evidence: &Evidence<'_>, request: &Request) -> Result<Self> {
+    fn by_few(part: Approximation, evidence: &Evidence<'_>, request: &Request, few: usize) -> Result<Self> {
         let seed = request.settings.seed;
         let approximation = Mixture::new(vec![part], seed)?;
-        let draws = approximation.draw(FEW, derive_seed(seed, "posterior draws"))?;
+        let draws = approximation.draw(few, derive_seed(seed, "posterior draws"))?;
         let diagnostics = draws.diagnose();
         let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
         Ok(Judged { is_stage: false, approximation, draws, diagnostics, verdict })
@@ -245,6 +247,7 @@ impl Judged {
         is_stage: bool,
         evidence: &Evidence<'_>,
         request: &Request,
+        [few, many]: [usize; 2],
         left: Option<f64>,
     ) -> Result<Self> {
         let seed = request.settings.seed;
@@ -259,7 +262,6 @@ impl Judged {
             Some(left) => (DRAWING * left.max(0.0) / since.elapsed().as_secs_f64() * drawn as f64) as usize,
             None => usize::MAX,
         };
-        let (few, many) = (request.draws.max(FEW), request.draws.max(FEWEST));
         let mut since = Instant::now();
         let first = if left.is_some() { PILOT.min(few) } else { few };
         let mut drawn = draw(first)?;

@@ -15,6 +15,8 @@ const COMFORTABLE: f64 = 0.65;
 
 /// Iterations for a Gaussian alone if longer chains may follow: four rounds.
 const PLAIN: usize = 7_500;
+/// Iterations for a chain that keeps its momentum, if longer chains may follow: five rounds.
+const ANNEALED: usize = 15_500;
 /// Iterations for a chain with networks in time, which begins with the fit of the one before: three rounds.
 const NETWORKS: usize = 21_000;
 
@@ -126,6 +128,7 @@ pub(super) fn settings(chain: &Chain, requested: &Settings, choice: &ChainChoice
     let most = match choice {
         ChainChoice::Auto if chain.is_empty() => PLAIN,
         ChainChoice::Auto if chain.contained().is_some() => NETWORKS,
+        ChainChoice::Auto => ANNEALED,
         _ => requested.iterations,
     };
     let settings = match requested.schedule {

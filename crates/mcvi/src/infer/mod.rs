@@ -37,7 +37,7 @@ use crate::limits::{self, within};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Minimum number of draws for a verdict, so that it does not depend on the seed.
+/// Number of draws for a verdict, so that it does not depend on the seed; fewer where the log density takes long.
 const FEWEST: usize = 50_000;
 /// The same where their weights are nearly equal.
 const FEW: usize = 10_000;
@@ -74,7 +74,8 @@ pub struct Request {
     pub full_covariance: Option<bool>,
     /// Starting points for the search for modes.
     pub starts: usize,
-    /// Number of draws for the report; the verdict uses at least 50,000, or 10,000 of nearly equal weight.
+    /// Number of draws for the report; the verdict uses at least 50,000, or 10,000 of nearly equal weight; fewer, at least
+    /// 4000, where the log density takes long.
     pub draws: usize,
     /// Settings for the fit of each chain that is tried.
     pub settings: Settings,

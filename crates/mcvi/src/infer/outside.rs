@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 /// Standard deviations of the wide starts, in those of the modes found.
 const WIDE: [f64; 2] = [5.0, 25.0];
-/// Work in all, in products of numbers, and the fewest and the most steps of particles it may buy.
-const WORK: f64 = 4e8;
+/// Work in all, in nanoseconds that log p takes, and the fewest and the most steps of particles it may buy.
+const WORK: f64 = 2e8;
 const FEWEST: f64 = 1024.0;
 const MOST: f64 = 262_144.0;
 /// Steps that are too few to say anything, where time is short.
@@ -129,24 +129,25 @@ fn scales(points: &[&Vec<f64>]) -> Vec<f64> {
     (0..d).map(sd).collect()
 }
 
-/// Search for modes: from starting points, then from where annealing ends.
+/// Search for modes: from starting points, then from where annealing ends. `cost` is how many nanoseconds log p takes.
 pub(super) fn search(
     model: &Arc<dyn BayesianModel>,
     gaussian: &Chain,
     request: &Request,
+    cost: f64,
     deadline: Deadline,
 ) -> Result<(Vec<Mode>, Option<Outside>)> {
     let target = model.clone() as Arc<dyn Target>;
     let params = Params::default();
     let mut climber = Climber::new(target.as_ref(), &params)?;
     let mut places = modes::climb(model.as_ref(), &mut climber, request, deadline)?;
-    let (size, mut outside, mut seen, mut pace) = (model.as_ref().work()?, None, 0, 0.0);
+    let (mut outside, mut seen, mut pace) = (None, 0, 0.0);
     for round in 0..ROUNDS {
         // From every place that is new.
         while seen < places.len().min(modes::MOST) {
             let from = places[seen].initialisation.clone();
             let seed = derive_seed(request.settings.seed, &format!("rays {seen}"));
-            let effort = (size, 1.0 / (seen + 1) as f64, FOLLOWED);
+            let effort = (cost, 1.0 / (seen + 1) as f64, FOLLOWED);
             let beyond = rays::beyond(target.as_ref(), &from, effort, (seed, deadline), request.hardware)?;
             pace = beyond.pace;
             for place in beyond.places {
@@ -155,7 +156,7 @@ pub(super) fn search(
             seen += 1;
         }
         let timely = deadline.left().map_or(MOST, |left| left / (EVALUATIONS * pace));
-        let work = (WORK / size as f64).clamp(FEWEST, MOST).min(timely);
+        let work = (WORK / cost).clamp(FEWEST, MOST).min(timely);
         if work < LEAST {
             break;
         }

@@ -25,7 +25,7 @@ const RISE: f64 = 0.1;
 const SAME: f64 = 0.8;
 /// Numbers that a program may hold.
 const NUMBERS: usize = 1 << 20;
-/// Work in all, in numbers, and what few rays see of: a mode this much narrower, in this many dimensions at most.
+/// Work in all, in nanoseconds that log p takes, and what few rays see of: a mode this much narrower, in this many dimensions at most.
 const WORK: f64 = 2e9;
 const NARROWER: f64 = 5.0;
 const SEVERAL: f64 = 200.0;
@@ -38,11 +38,11 @@ struct Rise {
     place: Vec<f64>,
 }
 
-/// Rays that are worth their cost, if a place takes `size` numbers: enough to meet the basin of a much narrower mode several times, as
+/// Rays that are worth their cost, if log p takes `cost` nanoseconds: enough to meet the basin of a much narrower mode several times, as
 /// far as the work allows. Beyond some dimension rays see little but their own mode.
-fn worthwhile(d: usize, size: usize) -> usize {
+fn worthwhile(d: usize, cost: f64) -> usize {
     let wanted = SEVERAL * NARROWER.powi(d as i32 - 1);
-    let affordable = WORK / (steps() * size) as f64 * (ROUND / d as f64).min(1.0).powi(2);
+    let affordable = WORK / (steps() as f64 * cost) * (ROUND / d as f64).min(1.0).powi(2);
     wanted.min(affordable).max(1.0) as usize
 }
 
@@ -59,18 +59,18 @@ pub(super) struct Beyond {
     pub pace: f64,
 }
 
-/// The highest places on rays from a mode along which log p rises again, `most` of them. `size` is how many numbers a place takes,
+/// The highest places on rays from a mode along which log p rises again, `most` of them. `cost` is how long log p takes,
 /// and `part` the share of the work that may be done.
 pub(super) fn beyond(
     target: &dyn Target,
     mode: &Initialisation,
-    (size, part, most): (usize, f64, usize),
+    (cost, part, most): (f64, f64, usize),
     (seed, deadline): (u64, Deadline),
     hardware: Hardware,
 ) -> Result<Beyond> {
     let (d, steps) = (target.dim(), steps());
-    let count = (part * worthwhile(d, size) as f64) as usize;
-    let rays = (NUMBERS / (steps * size)).clamp(1, count.max(1));
+    let count = (part * worthwhile(d, cost) as f64) as usize;
+    let rays = (NUMBERS / (steps * d.max(cost as usize))).clamp(1, count.max(1));
     let compile = Compile {
         dtype: target.dtype(),
         rows: rays * steps,
