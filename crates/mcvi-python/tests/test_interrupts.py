@@ -16,33 +16,31 @@ import numpy as np, mcvi
 threading.Timer(float(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    post = mcvi.fit(model, **{options})
+    post = mcvi.fit(model, chain="hamiltonian", steps=8, leapfrogs=8)
 further = post.resume(seconds=1)
 print(json.dumps([post.interrupted, post.iterations, [str(w.message) for w in caught], further.interrupted, further.iterations]))
 """
 
-SLOW = """
+# With calls of Python, so that it takes long.
+FUNNEL = """
 def gradient(z):
-    total = sum(i * i for i in range(3000))
-    return -z * (1 + 0.0 * total)
-model = mcvi.external(lambda z: -0.5 * (z ** 2).sum(1), gradient, lambda z, v: -v, dim=3)
+    v, x = z.T
+    return np.stack([-v / 9 + x**2 * np.exp(-v) / 2 - 0.5, -x * np.exp(-v)], axis=1)
+def value(z):
+    v, x = z.T
+    return -v**2 / 18 - x**2 * np.exp(-v) / 2 - v / 2
+model = mcvi.external(value, gradient, dim=2)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize(
-    "model, options",
-    [
-        ('model = "funnel"', {"chain": "hamiltonian", "steps": 8, "leapfrogs": 8}),
-        (SLOW, {"chain": "hamiltonian"}),
-    ],
-)
-def test_the_first_ctrl_c_returns_what_there_is(model, options):
-    script = SCRIPT.format(model=model, options=options)
+@pytest.mark.parametrize("model", ['model = "funnel"', FUNNEL])
+def test_the_first_ctrl_c_returns_what_there_is(model):
+    script = SCRIPT.format(model=model)
     done = subprocess.run([sys.executable, "-c", script, "4"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     interrupted, iterations, warnings, again, further = json.loads(done.stdout)
-    assert interrupted and "resume() goes on" in warnings[0]
+    assert interrupted and any("resume() goes on" in warning for warning in warnings)
     assert not again and further >= iterations > 0
 
 
