@@ -70,7 +70,7 @@ pub fn shared() -> Result<Option<Ranks>> {
         return Ok(Some(*ranks));
     }
     if launched() > 1 && !cfg!(feature = "mpi") {
-        let why = "this mcvi was built without MPI, and cannot share a training among several processes; build it with \
+        let why = "this mcvi was built without MPI, and cannot share its work among several processes; build it with \
                    cargo build --release --features mpi, or start one process";
         return Err(Mistake(why.to_owned()).into());
     }
@@ -81,7 +81,7 @@ pub fn shared() -> Result<Option<Ranks>> {
 pub fn alone() -> Result<()> {
     match STARTED.get() {
         Some((_, size, _)) if *size > 1 => {
-            let why = "this command runs in one process; MPI is for `mcvi vae train`, and --shard for many fits";
+            let why = "this command runs in one process; MPI is for `mcvi fit` and `mcvi vae train`, and --shard for many fits";
             Err(Mistake(why.to_owned()).into())
         }
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Training by several processes. Needs the feature `mpi` and `mpirun`.
+//! Fits and training by several processes. Needs the feature `mpi` and `mpirun`.
 
 #[cfg(not(feature = "mpi"))]
 #[test]
@@ -140,8 +140,56 @@ mod processes {
         let taken = run(dir.path(), 2, &format!("{TRAIN} --epochs 1 --out taken"));
         let said = String::from_utf8_lossy(&taken.stderr).into_owned();
         assert!(!taken.status.success() && said.contains("taken already exists"), "{said}");
-        let fit = run(dir.path(), 2, "fit eight-schools");
-        let said = String::from_utf8_lossy(&fit.stderr).into_owned();
-        assert!(!fit.status.success() && said.contains("MPI is for `mcvi vae train`"), "{said}");
+        let refused = |arguments: &str, why: &str| {
+            let refused = run(dir.path(), 2, arguments);
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(!refused.status.success() && said.contains(why), "{said}");
+        };
+        refused("calibrate eight-schools", "MPI is for `mcvi fit` and `mcvi vae train`");
+        refused("fit linear --each images --target y --out fits", "MPI is for `mcvi fit` and `mcvi vae train`");
+        refused("fit eight-schools --seconds 3", "limit the fit with --iterations");
+        refused("fit linear --data images --target y", "give a CSV file");
+    }
+
+    /// A table long enough for two parts.
+    fn table(folder: &Path) {
+        let number = |i: usize| ((i * 7919) % 1009) as f64 / 504.5 - 1.0;
+        let mut text = "x,group,y\n".to_owned();
+        for i in 0..16_500 {
+            let (x, group) = (number(3 * i + 1), i * i % 3);
+            let y = usize::from(number(5 * i) < 0.6 * x + 0.2 * group as f64);
+            text += &format!("{x},g{group},{y}\n");
+        }
+        std::fs::write(folder.join("table.csv"), text).expect("written");
+    }
+
+    /// The files of a fit, without the time it took: it stands in the summary and on the page.
+    fn fit_contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
+        let files = ["draws.csv", "draws.arrow", "fit.safetensors", "state.safetensors", "settings.json"];
+        let mut all: BTreeMap<String, Vec<u8>> =
+            files.iter().map(|name| (name.to_string(), std::fs::read(run.join(name)).expect(name))).collect();
+        let summary = std::fs::read_to_string(run.join("summary.json")).expect("a summary");
+        let lasting = summary.lines().filter(|line| !line.contains("\"seconds\""));
+        all.insert("summary".to_owned(), lasting.collect::<String>().into_bytes());
+        all
+    }
+
+    #[test]
+    fn any_number_of_processes_gives_the_same_fit() {
+        if !has_mpirun() {
+            return;
+        }
+        let dir = TempDir::new().expect("a folder");
+        table(dir.path());
+        let fit = |out: &str| format!("fit logistic --data table.csv --target y --threads 1 --out {out}");
+        let alone = Command::new(MCVI).current_dir(dir.path()).args(fit("alone").split_whitespace()).output();
+        succeeded(&alone.expect("it starts"));
+        let whole = fit_contents(&dir.path().join("alone"));
+        for ranks in [1, 2, 3] {
+            let out = format!("ranks{ranks}");
+            let said = succeeded(&run(dir.path(), ranks, &fit(&out)));
+            assert_eq!(said.matches("Verdict:").count(), 1, "one speaks for all: {said}");
+            assert!(fit_contents(&dir.path().join(&out)) == whole, "{ranks} ranks");
+        }
     }
 }

@@ -3,12 +3,14 @@
 use crate::error::{Error, Result};
 use crate::shape::{DType, Shape};
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
 
-/// A row-major array with its shape.
+/// A row-major array with its shape. Copies share their elements.
 #[derive(Clone, Debug)]
 pub struct Array {
     shape: Shape,
-    data: Data,
+    data: Arc<Data>,
 }
 
 /// The elements of an [`Array`].
@@ -70,12 +72,12 @@ impl Array {
         if shape.size() != data.len() {
             return Err(Error::Length { shape, len: data.len() });
         }
-        Ok(Array { shape, data: T::wrap(data) })
+        Ok(Array { shape, data: T::wrap(data).into() })
     }
 
     /// A scalar.
     pub fn scalar<T: Element>(value: T) -> Self {
-        Array { shape: Shape::scalar(), data: T::wrap(vec![value]) }
+        Array { shape: Shape::scalar(), data: T::wrap(vec![value]).into() }
     }
 
     /// An array of zeros.
@@ -108,7 +110,7 @@ impl Array {
             DType::F32 => Data::F32(data.into_iter().map(|x| x as f32).collect()),
             DType::I32 => Data::I32(data.into_iter().map(|x| x as i32).collect()),
         };
-        Array { shape, data }
+        Array { shape, data: data.into() }
     }
 
     /// The shape.
@@ -118,7 +120,7 @@ impl Array {
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        match self.data {
+        match *self.data {
             Data::F32(_) => DType::F32,
             Data::F64(_) => DType::F64,
             Data::I32(_) => DType::I32,
@@ -137,15 +139,45 @@ impl Array {
 
     /// The elements converted to `f64`.
     pub fn to_f64(&self) -> Vec<f64> {
-        match &self.data {
+        match &*self.data {
             Data::F32(d) => d.iter().map(|&x| f64::from(x)).collect(),
             Data::F64(d) => d.clone(),
             Data::I32(d) => d.iter().map(|&x| f64::from(x)).collect(),
         }
     }
 
+    /// The same elements in another shape of the same size.
+    #[track_caller]
+    pub fn reshaped(&self, shape: impl Into<Shape>) -> Result<Self> {
+        let shape = shape.into();
+        if shape.size() != self.shape.size() {
+            return Err(Error::Length { shape, len: self.shape.size() });
+        }
+        Ok(Array { shape, data: self.data.clone() })
+    }
+
+    /// The elements of a range of an axis.
+    pub(crate) fn part(&self, axis: usize, range: Range<usize>) -> Self {
+        let dims = self.shape.dims();
+        let inner: usize = dims[axis + 1..].iter().product();
+        let row = dims[axis] * inner;
+        fn pick<T: Copy>(all: &[T], row: usize, part: Range<usize>) -> Vec<T> {
+            all.chunks(row).flat_map(|of| &of[part.clone()]).copied().collect()
+        }
+        let part = range.start * inner..range.end * inner;
+        let data = match &*self.data {
+            Data::F32(d) => Data::F32(pick(d, row, part)),
+            Data::F64(d) => Data::F64(pick(d, row, part)),
+            Data::I32(d) => Data::I32(pick(d, row, part)),
+        };
+        Array { shape: self.shape.with(axis, range.len()), data: data.into() }
+    }
+
     /// The same elements in another type.
     pub fn cast(&self, dtype: DType) -> Self {
+        if dtype == self.dtype() {
+            return self.clone();
+        }
         Array::from_f64s(dtype, self.shape.clone(), self.to_f64())
     }
 
@@ -157,24 +189,24 @@ impl Array {
             DType::F64 => Data::F64(bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()),
             DType::I32 => Data::I32(bytes.as_chunks().0.iter().map(|b| i32::from_ne_bytes(*b)).collect()),
         };
-        Array { shape, data }
+        Array { shape, data: data.into() }
     }
 
     /// Write as many elements as `to` has room for, as bytes, from element `first` on.
     pub(crate) fn copy_bytes(&self, first: usize, to: &mut [u8]) {
-        match &self.data {
+        match &*self.data {
             Data::F32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
             Data::F64(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
             Data::I32(d) => to.as_chunks_mut().0.iter_mut().zip(&d[first..]).for_each(|(t, x)| *t = x.to_ne_bytes()),
         }
     }
 
-    /// Each element's bits, widened.
-    fn bits(&self) -> Box<dyn Iterator<Item = u64> + '_> {
-        match &self.data {
-            Data::F32(d) => Box::new(d.iter().map(|x| u64::from(x.to_bits()))),
-            Data::F64(d) => Box::new(d.iter().map(|x| x.to_bits())),
-            Data::I32(d) => Box::new(d.iter().map(|&x| x as u64)),
+    /// The bits of an element, widened.
+    fn bits(&self, at: usize) -> u64 {
+        match &*self.data {
+            Data::F32(d) => u64::from(d[at].to_bits()),
+            Data::F64(d) => d[at].to_bits(),
+            Data::I32(d) => d[at] as u64,
         }
     }
 }
@@ -190,10 +222,19 @@ impl From<f32> for Array {
     }
 }
 
+/// Elements that are hashed: large arrays are compared as a whole only if these agree.
+const HASHED: usize = 64;
+
 /// Equal means equal bits: a NaN equals itself, and 0 differs from −0.
 impl PartialEq for Array {
     fn eq(&self, other: &Self) -> bool {
-        self.dtype() == other.dtype() && self.shape == other.shape && self.bits().eq(other.bits())
+        let same = || match (&*self.data, &*other.data) {
+            (Data::F32(a), Data::F32(b)) => a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits())),
+            (Data::F64(a), Data::F64(b)) => a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits())),
+            (Data::I32(a), Data::I32(b)) => a == b,
+            _ => false,
+        };
+        self.shape == other.shape && (Arc::ptr_eq(&self.data, &other.data) || same())
     }
 }
 impl Eq for Array {}
@@ -201,6 +242,7 @@ impl Hash for Array {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.shape.hash(state);
         self.dtype().hash(state);
-        self.bits().for_each(|b| b.hash(state));
+        let size = self.shape.size();
+        (0..size).step_by(size.div_ceil(HASHED).max(1)).for_each(|at| self.bits(at).hash(state));
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 
 /// How ranks talk to each other.
 pub trait Communicator: Send + Sync {
@@ -19,6 +19,9 @@ pub trait Communicator: Send + Sync {
     /// tells calls apart that are under way at once. An error says that another rank is lost.
     fn exchange(&self, tag: u32, messages: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String>;
 }
+
+/// The tag of messages between programs; sums in programs have larger ones.
+const BETWEEN: u32 = 0;
 
 /// The parts of a computation, and who holds which.
 #[derive(Clone)]
@@ -40,7 +43,13 @@ impl Parts {
 
     /// All of them here.
     pub fn alone(total: usize) -> Self {
-        Parts { communicator: Arc::new(Alone), total: total.max(1) }
+        static ALONE: LazyLock<Arc<dyn Communicator>> = LazyLock::new(|| Arc::new(Alone));
+        Parts { communicator: ALONE.clone(), total: total.max(1) }
+    }
+
+    /// The first of this many, where the others will never be added: to see what a part costs.
+    pub fn first(total: usize) -> Self {
+        Parts { communicator: Arc::new(First(total)), total }
     }
 
     /// How many parts there are.
@@ -56,6 +65,12 @@ impl Parts {
     fn of(&self, rank: usize) -> Range<usize> {
         let ranks = self.communicator.size();
         rank * self.total / ranks..(rank + 1) * self.total / ranks
+    }
+
+    /// What every rank has, in the order of ranks, and so of parts. All ranks call it at the same point, outside of programs.
+    pub fn gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        let ranks = self.communicator.size();
+        self.communicator.exchange(BETWEEN, vec![mine; ranks]).map_err(|message| Error::Ranks { message })
     }
 
     /// Add all parts, in their order. `mine` are those held here, one after the other.
@@ -139,6 +154,21 @@ impl Communicator for Alone {
     }
     fn exchange(&self, _: u32, messages: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
         Ok(messages)
+    }
+}
+
+/// The first of some ranks that do not exist.
+struct First(usize);
+
+impl Communicator for First {
+    fn rank(&self) -> usize {
+        0
+    }
+    fn size(&self) -> usize {
+        self.0
+    }
+    fn exchange(&self, _: u32, _: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
+        Err("there are no other ranks".to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hardware that programs run on.
 
 use crate::error::Result;
-use mcvi_expr::{Communicator, Device, Error, Parts, ProgramBuilder};
+use mcvi_expr::{Communicator, Device, Parts, ProgramBuilder};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +21,10 @@ pub struct Hardware {
     pub ranks: Option<Ranks>,
 }
 
+/// The fewest rows of data in a part of a sum, and the most parts: two, three, four or six ranks have equally many.
+const ROWS: usize = 8192;
+const PARTS: usize = 12;
+
 /// Processes that work together, from one of them. They do so as long as they live.
 #[derive(Clone, Copy)]
 pub struct Ranks(&'static Arc<dyn Communicator>);
@@ -30,6 +34,25 @@ impl Ranks {
     pub fn new(communicator: impl Communicator + 'static) -> Self {
         let communicator: Arc<dyn Communicator> = Arc::new(communicator);
         Ranks(Box::leak(Box::new(communicator)))
+    }
+
+    /// This rank, from 0 on, and how many there are.
+    pub fn place(self) -> (usize, usize) {
+        (self.0.rank(), self.0.size())
+    }
+
+    /// A computation in this many parts, at least one for each rank.
+    pub fn parts(self, total: usize) -> Result<Parts> {
+        Ok(Parts::new(self.0.clone(), total)?)
+    }
+
+    /// Whether it holds on any rank.
+    pub fn any(self, here: bool) -> Result<bool> {
+        Ok(self.one_each()?.gather(vec![u8::from(here)])?.iter().flatten().any(|x| *x != 0))
+    }
+
+    fn one_each(self) -> Result<Parts> {
+        self.parts(self.place().1)
     }
 }
 
@@ -44,9 +67,6 @@ impl fmt::Debug for Ranks {
         write!(f, "rank {} of {}", self.0.rank(), self.0.size())
     }
 }
-
-/// The tag of messages between programs; sums in programs have larger ones.
-const BETWEEN: u32 = 0;
 
 impl Default for Hardware {
     /// The CPU with all its threads.
@@ -63,7 +83,7 @@ impl Hardware {
 
     /// This rank, from 0 on, and how many there are.
     pub fn rank(self) -> (usize, usize) {
-        self.ranks.map_or((0, 1), |ranks| (ranks.0.rank(), ranks.0.size()))
+        self.ranks.map_or((0, 1), Ranks::place)
     }
 
     /// Whether this rank writes and speaks for all.
@@ -73,20 +93,33 @@ impl Hardware {
 
     /// A computation in this many parts, shared out among the ranks.
     pub(crate) fn parts(self, total: usize) -> Result<Parts> {
-        Ok(self.ranks.map_or_else(|| Ok(Parts::alone(total)), |ranks| Parts::new(ranks.0.clone(), total))?)
+        self.ranks.map_or_else(|| Ok(Parts::alone(total)), |ranks| ranks.parts(total))
+    }
+
+    /// The parts that a sum over this many rows of data is divided into, if it is long: the same on any number of ranks. More ranks than
+    /// parts all do the same.
+    pub(crate) fn divide(self, rows: usize) -> Option<Parts> {
+        let total = (rows / ROWS).min(PARTS);
+        match self.ranks {
+            _ if total < 2 => None,
+            Some(ranks) if ranks.place().1 <= total => ranks.parts(total).ok(),
+            // A GPU sums faster than it would exchange.
+            _ if self.device != Device::Cpu => None,
+            _ => Some(Parts::alone(total)),
+        }
     }
 
     /// What every rank has, in the order of ranks.
     pub(crate) fn gather(self, mine: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let Some(Ranks(ranks)) = self.ranks else { return Ok(vec![mine]) };
+        let Some(ranks) = self.ranks else { return Ok(vec![mine]) };
         let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_ne_bytes()).collect();
-        let all = ranks.exchange(BETWEEN, vec![bytes; ranks.size()]).map_err(|message| Error::Ranks { message })?;
+        let all = ranks.one_each()?.gather(bytes)?;
         Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()).collect())
     }
 
     /// Whether it holds on any rank.
     pub(crate) fn any(self, here: bool) -> Result<bool> {
-        Ok(self.gather(vec![f64::from(u8::from(here))])?.iter().flatten().any(|x| *x != 0.0))
+        self.ranks.map_or(Ok(here), |ranks| ranks.any(here))
     }
 
     /// What results depend on, in words: the kind of device and the precision of its matrix products.

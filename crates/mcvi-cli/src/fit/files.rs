@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use mcvi::fit::StopReason;
 use mcvi::infer::{Checkpoint, Request};
 use mcvi::model::{Quantities, Quantity};
-use mcvi::{BayesianModel, Hardware, Mixture, disk};
+use mcvi::{BayesianModel, Hardware, InParts, Mixture, disk};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -97,5 +97,7 @@ pub fn load(folder: &Path, hardware: Hardware) -> Result<(Arc<dyn BayesianModel>
 
 /// The fitted approximation of a saved run.
 pub fn approximation(saved: &Saved, model: Arc<dyn BayesianModel>, hardware: Hardware) -> Result<Mixture> {
-    Ok(Mixture::read(&saved.file(FIT), model, Some(saved.settings.chain.clone()), hardware)?)
+    // As it was fitted.
+    let target = Arc::new(InParts::new(model, hardware));
+    Ok(Mixture::read(&saved.file(FIT), target, Some(saved.settings.chain.clone()), hardware)?)
 }

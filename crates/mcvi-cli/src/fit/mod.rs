@@ -28,13 +28,14 @@ pub use watch::Progress;
 use crate::many::Shard;
 use crate::mistake::{Mistake, mistaken};
 use crate::output::{HardwareOptions, parsed, print, print_data, print_result, say};
+use crate::ranks;
 use crate::store::folder::Staging;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use mcvi::diagnostics::RELIABLE_K;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::model::Quantities;
-use mcvi::{BayesianModel, Chain, Draws, Mixture, limits};
+use mcvi::{BayesianModel, Chain, Draws, Mixture, Ranks, limits};
 use settings::Saved;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -290,20 +291,28 @@ pub fn run(options: &Options) -> Result<()> {
         return print_data(text.trim_end());
     }
     if let Some(each) = &options.each {
+        ranks::alone()?;
         return each::run(options, each);
     }
     let started = Instant::now();
-    let Resolved { model, request, checkpoint } = options.resolve()?;
+    let shared = ranks::shared()?;
+    let Resolved { model, mut request, checkpoint } = options.resolve()?;
+    request.hardware.ranks = shared;
+    if shared.is_some_and(|ranks| ranks.place().1 > 1) && request.budget.seconds.is_some() {
+        let why = "several processes have no common clock: limit the fit with --iterations instead of --seconds";
+        return Err(Mistake(why.to_owned()).into());
+    }
     request.check()?;
     let watch = watch::Watch::new(request.budget);
     // Checked before any work is done.
-    let mut staging = options.out.as_deref().map(Staging::new).transpose().map_err(mistaken)?;
+    let out = options.out.as_deref().filter(|_| request.hardware.is_first());
+    let mut staging = out.map(Staging::new).transpose().map_err(mistaken)?;
     // What follows the fit needs time too.
     let left = |of: f64| request.budget.seconds.map(|s| of * s - started.elapsed().as_secs_f64());
     let mut timed = request.clone();
     timed.budget.seconds = left(FITTING).map(|s| s.max(f64::MIN_POSITIVE));
     let posterior = infer_from(model.clone(), &timed, &checkpoint, |event| match (event, &mut staging) {
-        (Event::Trace { chain, point }, _) => watch.show(chain, point),
+        (Event::Trace { chain, point }, _) => together(shared, watch.show(chain, point)),
         (Event::Stopped { reason, state }, Some(staging)) => {
             if let Err(error) = files::publish_state(staging, model.as_ref(), &request, (reason, state)) {
                 say(&format!("the state of the fit could not be saved before the results: {error:#}"));
@@ -348,6 +357,12 @@ pub fn run(options: &Options) -> Result<()> {
         return Err(anyhow!("the verdict is {}, and --strict asks for good", verdict.word()));
     }
     Ok(())
+}
+
+/// Whether all ranks go on. One that cannot tell soon fails in what it shares with the others.
+fn together(ranks: Option<Ranks>, here: ControlFlow<()>) -> ControlFlow<()> {
+    let any = ranks.map_or(Ok(here.is_break()), |ranks| ranks.any(here.is_break()));
+    if any.unwrap_or(true) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Options of `mcvi draw`.

@@ -128,7 +128,7 @@ impl Graph {
             return self.scalar(array.dtype(), array.to_f64()[0]);
         }
         let (shape, dtype) = (array.shape().clone(), array.dtype());
-        self.intern(Node { op: Op::Literal(array.into()), args: vec![], shape, dtype })
+        self.intern(Node { op: Op::Literal(array), args: vec![], shape, dtype })
     }
 
     /// A constant scalar.

@@ -15,7 +15,7 @@ pub(crate) enum Op {
     State(u32),
     /// The bits of an `f64`; exactly representable in the node's type.
     Const(u64),
-    Literal(Arc<Array>),
+    Literal(Array),
     Unary(Unary),
     Binary(Binary),
     /// `select(condition, then, otherwise)`

@@ -6,7 +6,6 @@ use crate::array::Array;
 use crate::graph::{Expr, Op};
 use crate::shape::Shape;
 use crate::table::Binary;
-use std::sync::Arc;
 
 /// Elements of a product of literals, and multiplications it may take.
 const ELEMENTS: usize = 1 << 16;
@@ -37,7 +36,7 @@ impl<'g> Matrix<'g> {
     }
 }
 
-fn literal(e: Expr<'_>) -> Option<Arc<Array>> {
+fn literal(e: Expr<'_>) -> Option<Array> {
     match e.op() {
         Op::Literal(array) => Some(array),
         _ => None,

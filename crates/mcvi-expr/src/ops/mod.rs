@@ -12,6 +12,7 @@ mod linalg;
 mod noise;
 mod ranks;
 mod reduce;
+mod rows;
 mod scan;
 mod simplify;
 

@@ -6,7 +6,6 @@ use crate::array::Array;
 use crate::graph::{Expr, Op};
 use crate::shape::DType;
 use crate::table::{Binary, Unary};
-use std::sync::Arc;
 
 /// Rewrites that are exact for every finite operand.
 pub(super) fn simplify<'g>(f: Binary, a: Expr<'g>, b: Expr<'g>) -> Option<Expr<'g>> {
@@ -85,7 +84,7 @@ pub(super) fn fold_literals<'g, const N: usize>(
     let first = literals.iter().flatten().next()?;
     let (shape, dtype) = (first.shape().clone(), first.dtype());
     let numbers = args.map(Expr::as_const);
-    let known = |(literal, number): (&Option<Arc<Array>>, &Option<f64>)| {
+    let known = |(literal, number): (&Option<Array>, &Option<f64>)| {
         number.is_some() || literal.as_ref().is_some_and(|l| *l.shape() == shape)
     };
     if shape.size() > FOLDED || !literals.iter().zip(&numbers).all(known) {

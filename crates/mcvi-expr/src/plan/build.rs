@@ -1,8 +1,9 @@
 //! Scheduling: which nodes are fused into one kernel, and the level each kernel runs at.
 
 use super::live::{Live, LiveLoop, live};
+use super::parts::{common, parts};
 use super::view::View;
-use super::{Kernel, MAX_TERMS, Plan, REDUCE_TILE, emit, sink};
+use super::{MAX_TERMS, Plan, REDUCE_TILE, emit, sink};
 use crate::graph::{Graph, Node, NodeId, Op};
 use crate::shape::{DType, Shape};
 use crate::table::Binary;
@@ -17,6 +18,8 @@ pub(super) const MAX_FUSED: usize = 160;
 pub(super) struct Cluster {
     pub dtype: DType,
     pub space: Vec<usize>,
+    /// The part of a sum over parts.
+    pub part: u32,
     /// Row length, once a reduction over rows or columns has fixed it.
     pub row: Option<usize>,
     pub nodes: Vec<NodeId>,
@@ -73,12 +76,15 @@ pub(super) struct Schedule {
     uses: Vec<usize>,
     users: Vec<Option<NodeId>>,
     pub views: Vec<Option<View>>,
+    /// The part of a sum over parts that each node of the graph belongs to, and each of those numbered anew.
+    pub graph_parts: Rc<[u32]>,
+    pub part: Vec<u32>,
     /// The level at which a node's own buffer is complete.
     pub level: Vec<usize>,
     /// The task that computes a node's elements one by one, in which they can be used without being stored.
     pub group: Vec<Option<usize>>,
     pub tasks: Vec<Task>,
-    open: HashMap<(usize, DType, Vec<usize>), Vec<usize>>,
+    open: HashMap<(usize, DType, u32, Vec<usize>), Vec<usize>>,
     /// Nodes that live inside another's buffer, from this element on.
     pub alias: HashMap<NodeId, (NodeId, usize)>,
     /// The tasks of products, by what they compute.
@@ -105,7 +111,8 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(Node
     let roots: Vec<NodeId> =
         outputs.iter().map(|(_, id)| *id).chain(updates.iter().flat_map(|&(state, value)| [state, value])).collect();
     let needed = live(&nodes, roots.iter().copied(), &HashSet::new());
-    let (mut schedule, local) = Schedule::new(nodes, needed, &roots, &HashMap::new());
+    let parts: Rc<[u32]> = parts(&nodes).into();
+    let (mut schedule, local) = Schedule::new((nodes, parts), needed, &roots, &HashMap::new());
     let outputs: Vec<(String, NodeId)> = outputs.iter().map(|(name, id)| (name.clone(), local[id])).collect();
     let updates: Vec<(NodeId, NodeId)> = updates.iter().map(|(state, value)| (local[state], local[value])).collect();
     // What users read must stand in a buffer of its own; what replaces a state must not be read from another state.
@@ -127,7 +134,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(String, NodeId)], updates: &[(Node
 impl Schedule {
     /// A schedule of some nodes of a graph, with the numbers they have in it.
     pub fn new(
-        graph: Rc<[Node]>,
+        (graph, graph_parts): (Rc<[Node]>, Rc<[u32]>),
         needed: Live,
         roots: &[NodeId],
         leaves: &HashMap<NodeId, Leaf>,
@@ -143,6 +150,8 @@ impl Schedule {
             uses: vec![0; n],
             users: vec![None; n],
             views: vec![None; n],
+            graph_parts: graph_parts.clone(),
+            part: needed.nodes.iter().map(|id| graph_parts[id.index()]).collect(),
             level: vec![0; n],
             group: vec![None; n],
             tasks: vec![],
@@ -347,6 +356,7 @@ impl Schedule {
     pub fn push(&mut self, node: Node) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         self.views.push(Some(View::own(id, &node.shape)));
+        self.part.push(common(&self.part, &node.args));
         self.nodes.push(node);
         self.level.push(0);
         self.group.push(None);
@@ -364,13 +374,14 @@ impl Schedule {
     /// Add a node to a kernel over `over`, the earliest that can take it.
     fn fuse(&mut self, id: NodeId, over: Vec<usize>, row: Option<usize>) {
         let node = self.node(id);
-        let dtype = node.dtype;
+        let (dtype, part) = (node.dtype, self.part[id.index()]);
         let args: Vec<NodeId> = node.args.iter().copied().filter(|&a| self.constant(a).is_none()).collect();
         let latest = args.iter().map(|&a| self.arg_level(a)).max().unwrap_or(0);
         let fits = |schedule: &Schedule, task: usize, over: &[usize]| match &schedule.tasks[task].work {
             Work::Fused(c) => {
                 c.space == over
                     && c.dtype == dtype
+                    && c.part == part
                     && c.nodes.len() < MAX_FUSED
                     && (row.is_none() || c.row.is_none() || c.row == row)
             }
@@ -383,10 +394,10 @@ impl Schedule {
         });
         let home = late.next().flatten().filter(|&task| late.all(|g| g == Some(task)) && fits(self, task, &over));
         let level = if home.is_some() { latest } else { latest + 1 };
-        let key = (level, dtype, over);
-        let task = home.or_else(|| self.open.get(&key)?.iter().copied().find(|&t| fits(self, t, &key.2)));
+        let key = (level, dtype, part, over);
+        let task = home.or_else(|| self.open.get(&key)?.iter().copied().find(|&t| fits(self, t, &key.3)));
         let task = task.unwrap_or_else(|| {
-            let cluster = Cluster { dtype, space: key.2.clone(), row: None, nodes: vec![] };
+            let cluster = Cluster { dtype, space: key.3.clone(), part, row: None, nodes: vec![] };
             self.tasks.push(Task { level, work: Work::Fused(cluster) });
             self.open.entry(key).or_default().push(self.tasks.len() - 1);
             self.tasks.len() - 1
@@ -485,16 +496,4 @@ impl Schedule {
         }
         (node, first)
     }
-}
-
-/// Sort kernels into levels, without empty ones.
-pub(super) fn levels(mut emitted: Vec<(usize, Kernel)>) -> (Vec<Kernel>, Vec<std::ops::Range<usize>>) {
-    emitted.sort_by_key(|(level, _)| *level);
-    let mut levels = vec![];
-    let mut start = 0;
-    for chunk in emitted.chunk_by(|a, b| a.0 == b.0) {
-        levels.push(start..start + chunk.len());
-        start += chunk.len();
-    }
-    (emitted.into_iter().map(|(_, k)| k).collect(), levels)
 }

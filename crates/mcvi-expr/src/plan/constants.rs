@@ -24,7 +24,7 @@ impl Emitter {
     }
 
     /// The constant that a node is a view of.
-    pub fn literal(&self, id: NodeId) -> Option<Arc<Array>> {
+    pub fn literal(&self, id: NodeId) -> Option<Array> {
         match &self.s.node(self.s.view(id).base).op {
             Op::Literal(array) => Some(array.clone()),
             _ => None,

@@ -1,7 +1,7 @@
 //! From the schedule to kernels: buffers for what is stored, loads for what is read, and where states are updated.
 
 use super::buffers::{Draft, Home};
-use super::build::{Cluster, Schedule, Work, levels, space};
+use super::build::{Cluster, Schedule, Work, space};
 use super::constants::TURNED;
 use super::view::collapsed;
 use super::*;
@@ -13,7 +13,7 @@ pub(super) struct Emitter {
     /// Of the program and of all bodies.
     pub bufs: Vec<Draft>,
     pub of: HashMap<NodeId, BufId>,
-    pub literals: Vec<(Place, Arc<Array>)>,
+    pub literals: Vec<(Place, Array)>,
     pub kernels: Vec<(usize, Kernel)>,
     /// Constants laid out again, as they are or transposed.
     pub expanded: HashMap<(NodeId, bool), BufId>,
@@ -169,7 +169,7 @@ impl Emitter {
                 Op::Literal(array) => self.literals.push((place, array)),
                 Op::Const(bits) => {
                     let array = Array::from_f64s(node.dtype, Shape::scalar(), vec![f64::from_bits(bits)]);
-                    self.literals.push((place, array.into()));
+                    self.literals.push((place, array));
                 }
                 _ => {}
             }
@@ -452,6 +452,18 @@ impl Emitter {
         }
         self.kernels.push((level, Kernel::Conv(conv)));
     }
+}
+
+/// Sort kernels into levels, without empty ones.
+pub(super) fn levels(mut emitted: Vec<(usize, Kernel)>) -> (Vec<Kernel>, Vec<std::ops::Range<usize>>) {
+    emitted.sort_by_key(|(level, _)| *level);
+    let mut levels = vec![];
+    let mut start = 0;
+    for chunk in emitted.chunk_by(|a, b| a.0 == b.0) {
+        levels.push(start..start + chunk.len());
+        start += chunk.len();
+    }
+    (emitted.into_iter().map(|(_, k)| k).collect(), levels)
 }
 
 /// Elements a tile of a fused kernel covers: about as many as take three microseconds, whole rows of them.

@@ -10,6 +10,7 @@ mod conv;
 mod emit;
 mod live;
 pub(crate) mod memory;
+mod parts;
 mod peephole;
 mod scan;
 mod sink;
@@ -24,7 +25,6 @@ use crate::ranks::Parts;
 use crate::shape::{DType, Shape};
 use crate::table::Function;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Index of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ pub(crate) struct Plan {
     pub arena_bytes: usize,
     pub slots: Vec<Slot>,
     pub outputs: Vec<Slot>,
-    pub literals: Vec<(Place, Arc<Array>)>,
+    pub literals: Vec<(Place, Array)>,
 }
 
 impl Plan {

@@ -1,8 +1,8 @@
 //! Loops: the body is planned like a program of its own, with the carries as its states. Its buffers share a piece of
 //! memory; what it reads and writes outside is seen through windows that move along with the iterations.
 
-use super::build::{Leaf, Schedule, levels, space};
-use super::emit::Emitter;
+use super::build::{Leaf, Schedule, space};
+use super::emit::{Emitter, levels};
 use super::live::LiveLoop;
 use super::view::collapsed;
 use super::{BufId, Kernel, Loop, Place, Strided, Window, sink};
@@ -112,7 +112,7 @@ impl Emitter {
             rows.push((from, Window { of: buf, first, step }));
         }
         let roots: Vec<NodeId> = held.iter().map(|h| h.1).chain(rows.iter().map(|r| r.0)).collect();
-        let (mut s, local) = Schedule::new(graph, body, &roots, &leaves);
+        let (mut s, local) = Schedule::new((graph, self.s.graph_parts.clone()), body, &roots, &leaves);
         let in_place: HashSet<NodeId> = held.iter().map(|h| local[&h.0]).collect();
         let replace = |(carry, new): (NodeId, NodeId)| {
             let new = local[&new];

@@ -58,7 +58,7 @@ pub(super) fn sink(s: &mut Schedule, roots: &[NodeId]) {
             .or_else(|| open.get(&(level, over.clone()))?.iter().copied().find(|&t| takes(s, t, id, &over)))
             .unwrap_or_else(|| {
                 let dtype = s.node(id).dtype;
-                let cluster = Cluster { dtype, space: over.clone(), row: None, nodes: vec![] };
+                let cluster = Cluster { dtype, space: over.clone(), part: s.part[i], row: None, nodes: vec![] };
                 s.tasks.push(Task { level, work: Work::Fused(cluster) });
                 open.entry((level, over)).or_default().push(s.tasks.len() - 1);
                 s.tasks.len() - 1
@@ -100,6 +100,7 @@ fn takes(s: &Schedule, task: usize, id: NodeId, over: &[usize]) -> bool {
     match &s.tasks[task].work {
         Work::Fused(c) => {
             c.dtype == s.node(id).dtype
+                && c.part == s.part[id.index()]
                 && c.space == over
                 && c.nodes.len() < super::build::MAX_FUSED
                 // Uses inside the kernel must be element by element.

@@ -2,6 +2,7 @@
 
 use mcvi_expr::{Array, Communicator, DType, Expr, Graph, Parts, Program, Result, ThreadRank, grad};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PARTS: usize = 4;
 const ROWS: usize = 6;
@@ -107,4 +108,104 @@ fn parts_and_shapes_must_fit() {
     let graph = Graph::new();
     let wrong = graph.input("x", DType::F64, [3, 2]).sum_over_parts(&Parts::alone(2));
     assert!(wrong.error().is_some_and(|e| e.to_string().contains("first axis of 2")));
+}
+
+const OBSERVED: usize = 6007;
+const GROUPS: usize = 5;
+
+/// A log density of rows of z written for all data at once, as users write them: a linear predictor, effects of groups, weights,
+/// a mixture, a sum that cannot be divided, and a short one.
+fn written<'g>(z: Expr<'g>) -> Expr<'g> {
+    let (graph, draws) = (z.graph(), z.shape().dims()[0]);
+    let number = |i: usize, by: usize| ((i * by) % 101) as f64 * 0.02 - 1.0;
+    let vector = |by: usize| {
+        let values: Vec<f64> = (0..OBSERVED).map(|i| number(i, by)).collect();
+        graph.literal(Array::new(OBSERVED, values).expect("an array"))
+    };
+    let design: Vec<f64> = (0..2 * OBSERVED).map(|i| number(i, 37)).collect();
+    let x = graph.literal(Array::new([OBSERVED, 2], design).expect("an array"));
+    let group: Vec<i32> = (0..OBSERVED as i32).map(|i| i * i % GROUPS as i32).collect();
+    let group = graph.literal(Array::new(OBSERVED, group).expect("an array"));
+    let (slopes, effects, scale) = (z.slice(1, 0..2), z.slice(1, 2..2 + GROUPS), z.slice(1, 7..8).exp());
+    let eta = slopes.matmul(x.t()) + effects.take(1, group) + vector(11);
+    let residual = (vector(7) - eta) / scale;
+    let first = (residual.square() * -0.5 - scale.ln()) * vector(13).abs();
+    let second = vector(3).gt(0.0).select((eta * 0.3).tanh(), eta.square());
+    let pairs = (first.expand(2) + second.expand(2)).broadcast_to([draws, OBSERVED, 2]).permute(&[0, 2, 1]);
+    // Every row is compared with the mean of all, or with the one before: the mean is divided.
+    let centred = (eta - eta.mean(&[1]).expand(1)).square().sum(&[1]);
+    let change = (graph.concat(&[eta, eta.square()], 1).slice(1, 1..OBSERVED + 1) - eta).tanh().sum(&[1]);
+    pairs.sum(&[1, 2]) + centred + change + z.square().sum(&[1]) * -0.5 + eta.cumsum(1).tanh().sum(&[1])
+}
+
+/// Divided sums, their gradients, and products with the Hessian.
+fn divided(parts: Option<&Parts>, threads: usize) -> Vec<f64> {
+    let graph = Graph::new();
+    let z = graph.input("z", DType::F64, [3, 8]);
+    let divide = |rows| parts.filter(|_| rows >= OBSERVED).cloned();
+    let value = |z| {
+        let z = Expr::opaque(z);
+        written(z).sums_by_parts(z, &divide).sum_all()
+    };
+    let gradient = grad(value(z), &[z]).expect("a gradient")[0];
+    let after = value(z + gradient * 0.01) + (gradient * gradient).sum_all();
+    let second = grad(after, &[z]).expect("a gradient")[0];
+    let builder = graph.program().threads(threads).output("value", value(z)).output("gradient", gradient);
+    let mut program = builder.output("after", after).output("second", second).compile().expect("a program");
+    let start = (0..24).map(|i| (i * 7 % 24) as f64 * 0.05 - 0.6).collect::<Vec<_>>();
+    program.write("z", &Array::new([3, 8], start).expect("an array")).expect("written");
+    program.run(1).expect("it runs");
+    ["value", "gradient", "after", "second"]
+        .iter()
+        .flat_map(|n| program.output(n).expect("an output").to_f64())
+        .collect()
+}
+
+/// A rank that counts the times it exchanges messages.
+struct Counting(ThreadRank, Arc<AtomicUsize>);
+
+impl Communicator for Counting {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    fn exchange(&self, tag: u32, messages: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.exchange(tag, messages)
+    }
+}
+
+#[test]
+fn what_can_be_divided_is() {
+    let exchanges = on_ranks(2, |rank| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let parts = Parts::new(Arc::new(Counting(rank, count.clone())), PARTS).expect("parts");
+        let graph = Graph::new();
+        let z = graph.literal(Array::new([1, 8], vec![0.1; 8]).expect("an array")).opaque();
+        let value = written(z).sums_by_parts(z, &|rows| Some(parts.clone()).filter(|_| rows >= OBSERVED));
+        let mut program = graph.program().output("value", value).compile().expect("a program");
+        program.run(1).expect("it runs");
+        count.load(Ordering::Relaxed)
+    });
+    // Two sums, each of which is gathered and given back.
+    assert_eq!(exchanges, [4, 4]);
+}
+
+#[test]
+fn sums_of_a_model_are_divided_and_keep_their_value() {
+    let whole = divided(None, 1);
+    let alone = divided(Some(&Parts::alone(PARTS)), 1);
+    for (found, expected) in alone.iter().zip(&whole) {
+        assert!((found - expected).abs() <= 1e-10 * expected.abs().max(1.0), "{found} {expected}");
+    }
+    let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for size in 1..=4 {
+        let all = on_ranks(size, |rank| {
+            let parts = Parts::new(Arc::new(rank), PARTS).expect("parts");
+            divided(Some(&parts), 1 + size % 2)
+        });
+        all.iter().for_each(|found| assert_eq!(bits(found), bits(&alone), "{size} ranks"));
+    }
 }

@@ -6,11 +6,13 @@ use crate::compile::Compile;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, FitReport, Schedule, Settings};
 use crate::hardware::Hardware;
+use crate::in_parts::InParts;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::Choices;
 use crate::target::{Target, evaluate};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The budget for all fits together; unlimited by default.
@@ -63,8 +65,9 @@ impl Deadline {
 /// Rows of which the cost is estimated.
 const ESTIMATED: usize = 64;
 
-/// Rough nanoseconds that log p takes at a place, the same on every machine.
-pub(super) fn evaluation(target: &dyn Target) -> Result<f64> {
+/// Rough nanoseconds that log p takes at a place, the same on every machine and on any number of ranks.
+pub(super) fn evaluation(target: Arc<dyn Target>) -> Result<f64> {
+    let target = &InParts::first(target);
     let compile = Compile {
         dtype: target.dtype(),
         rows: ESTIMATED,
@@ -77,7 +80,8 @@ pub(super) fn evaluation(target: &dyn Target) -> Result<f64> {
         let z = scope.normal([ESTIMATED, target.dim()]);
         Ok((program.output("log_p", evaluate(target, scope, z)?), ()))
     })?;
-    Ok(program.cost().map_or(1.0, |cost| (cost / ESTIMATED as f64).max(1.0)))
+    let cost = |part: f64| part * target.parts() as f64 / ESTIMATED as f64;
+    Ok(program.cost().map_or(1.0, |part| cost(part).max(1.0)))
 }
 
 /// Nanoseconds that drawing for a verdict may take, and the fewest draws that it is made by.

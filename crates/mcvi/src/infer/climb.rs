@@ -11,6 +11,8 @@ use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, Fit, FitReport, FitState, Settings, StopReason, TracePoint};
+use crate::hardware::Hardware;
+use crate::in_parts::InParts;
 use crate::initialisation::Initialisation;
 use crate::seed::derive_seed;
 use crate::target::Target;
@@ -36,12 +38,15 @@ pub fn infer_from(
 ) -> Result<Posterior> {
     request.check()?;
     let model: Arc<dyn BayesianModel> = Arc::new(model);
-    let (target, hardware) = (model.clone() as Arc<dyn Target>, request.hardware);
+    let target: Arc<dyn Target> = Arc::new(InParts::new(model.clone(), request.hardware));
+    // Ranks share the rows of the data, and all else each does itself.
+    let hardware = Hardware { ranks: None, ..request.hardware };
+    let request = &Request { hardware, ..request.clone() };
     let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
     let initialisations = saved.initialisations(target.as_ref())?;
     let gaussian = ladder::gaussian(target.dim(), request.full_covariance);
-    let (cost, deadline) = (budget::evaluation(target.as_ref())?, Deadline::of_search(&allowed));
-    let (modes, outside) = outside::search(&model, &gaussian, request, cost, deadline)?;
+    let (cost, deadline) = (budget::evaluation(model.clone())?, Deadline::of_search(&allowed));
+    let (modes, outside) = outside::search((&model, &target), &gaussian, request, cost, deadline)?;
     let initialisations = if initialisations.is_empty() {
         let fitted = modes.iter().take(modes::MOST);
         fitted.map(|mode| mode.best_initialisation(&target, modes.len() == 1, request)).collect::<Result<_>>()?

@@ -131,13 +131,12 @@ fn scales(points: &[&Vec<f64>]) -> Vec<f64> {
 
 /// Search for modes: from starting points, then from where annealing ends. `cost` is how many nanoseconds log p takes.
 pub(super) fn search(
-    model: &Arc<dyn BayesianModel>,
+    (model, target): (&Arc<dyn BayesianModel>, &Arc<dyn Target>),
     gaussian: &Chain,
     request: &Request,
     cost: f64,
     deadline: Deadline,
 ) -> Result<(Vec<Mode>, Option<Outside>)> {
-    let target = model.clone() as Arc<dyn Target>;
     let params = Params::default();
     let mut climber = Climber::new(target.as_ref(), &params)?;
     let mut places = modes::climb(model.as_ref(), &mut climber, request, deadline)?;
@@ -161,7 +160,7 @@ pub(super) fn search(
             break;
         }
         let seed = derive_seed(request.settings.seed, &format!("outside {round}"));
-        let Some(found) = look(&target, &places, work, seed, request)? else { break };
+        let Some(found) = look(target, &places, work, seed, request)? else { break };
         let known = places.len();
         found.follow(target.as_ref(), &mut climber, &mut places)?;
         outside = Some(found);
@@ -170,7 +169,7 @@ pub(super) fn search(
         }
     }
     let settings = Settings { seconds: deadline.left(), ..request.settings.clone() };
-    let modes = modes::compare_all(&target, places, gaussian, &settings, request.hardware)?;
+    let modes = modes::compare_all(target, places, gaussian, &settings, request.hardware)?;
     Ok((modes, outside))
 }
 

@@ -119,11 +119,16 @@ impl<'g> Builder<'g> {
         self.scope.vector(values)
     }
 
+    /// A constant array, shared with the programs made of it instead of copied: for large data.
+    pub fn array(&self, array: &Array) -> Expr<'g> {
+        self.graph().literal(array.cast(self.scope.dtype()))
+    }
+
     /// A constant matrix, row by row: `[rows, columns]`.
     pub fn matrix(&self, columns: usize, values: &[f64]) -> Expr<'g> {
         let rows = values.len().checked_div(columns).unwrap_or(0);
         match Array::new([rows, columns], values.to_vec()) {
-            Ok(array) => self.graph().literal(array.cast(self.scope.dtype())),
+            Ok(array) => self.array(&array),
             Err(error) => {
                 self.fail(format!("a matrix of {columns} columns: {error}"));
                 self.graph().scalar(self.scope.dtype(), 0.0)

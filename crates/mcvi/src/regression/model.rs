@@ -8,6 +8,7 @@ use super::family::{Auxiliary, Family, Given, Link};
 use super::groups::{GroupRows, Groups};
 use super::pilot::Working;
 use super::prior::Prior;
+use super::rows::Matrix;
 use crate::model::{Builder, normal};
 use mcvi_expr::Expr;
 
@@ -59,8 +60,8 @@ pub(super) struct GroupEffects {
 /// The rows of data that are predicted, or observed.
 pub(super) struct Rows {
     pub count: usize,
-    /// Standardised columns, row by row.
-    pub x: Vec<f64>,
+    /// Standardised columns.
+    pub x: Matrix,
     pub y: Vec<f64>,
     pub trials: Option<Vec<f64>>,
     pub weights: Option<Vec<f64>>,
@@ -350,7 +351,7 @@ impl<'g> Predicted<'g> {
 
     /// The linear predictor without group effects.
     fn fixed(&self, m: &Builder<'g>, rows: &Rows) -> Expr<'g> {
-        let x = self.coefficients.map(|b| b.matmul(m.matrix(rows.x.len() / rows.count, &rows.x).t()));
+        let x = self.coefficients.zip(rows.x.constant(m)).map(|(b, x)| b.matmul(x.t()));
         let zero = || m.data(&vec![0.0; rows.count]);
         match (self.intercept, x) {
             (Some(a), Some(x)) => a + x,

@@ -7,6 +7,33 @@ use super::frame::{self, Frame};
 use super::model::Rows;
 use super::{Missing, Options, arithmetic, listed};
 use crate::error::Result;
+use crate::model::Builder;
+use mcvi_expr::{Array, Expr};
+use std::ops::Deref;
+
+/// Numbers row by row, shared with the programs made of them.
+#[derive(Clone, Debug)]
+pub(super) struct Matrix(Option<Array>);
+
+impl Matrix {
+    /// In rows of this many columns; there may be none.
+    pub fn new(columns: usize, values: Vec<f64>) -> Self {
+        Matrix(Array::new([values.len().checked_div(columns).unwrap_or(0), columns], values).ok())
+    }
+
+    /// As a constant of a model; none if there are no columns.
+    pub fn constant<'g>(&self, m: &Builder<'g>) -> Option<Expr<'g>> {
+        self.0.as_ref().map(|array| m.array(array))
+    }
+}
+
+impl Deref for Matrix {
+    type Target = [f64];
+
+    fn deref(&self) -> &[f64] {
+        self.0.as_ref().and_then(Array::as_slice).unwrap_or_default()
+    }
+}
 
 /// The left side of a formula.
 pub(super) struct Left {
@@ -89,7 +116,8 @@ impl Left {
             let one = arithmetic::evaluate(formula, node, frame)?;
             offset = Some(offset.map_or(one.clone(), |sum| sum.iter().zip(&one).map(|(a, b)| a + b).collect()));
         }
-        Ok(Rows { count: frame.len(), x: design.standardised(frame)?, y, trials, weights, offset, groups: vec![] })
+        let x = Matrix::new(design.columns.len(), design.standardised(frame)?);
+        Ok(Rows { count: frame.len(), x, y, trials, weights, offset, groups: vec![] })
     }
 }
 
