@@ -5,7 +5,7 @@ use crate::initialisation::{Initialisation, positive_inverse};
 use crate::laplace::{Order, ROWS, Values, curvature, precision};
 use crate::params::Params;
 use crate::seed::derive_seed;
-use crate::target::Target;
+use crate::target::{Target, rows_at_once};
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -51,7 +51,9 @@ impl Initialisation {
             } else {
                 let rows = match &mut rows {
                     Some(rows) => rows,
-                    none => none.insert(Values::new(target, params, d.min(ROWS), Order::Curvature)?),
+                    none => {
+                        none.insert(Values::new(target, params, rows_at_once(target, d.min(ROWS)), Order::Curvature)?)
+                    }
                 };
                 let n = sample.points.len() as f64;
                 let mut curvature = DMatrix::zeros(d, d);

@@ -8,7 +8,7 @@ use crate::low_rank::{Found, LowRank, RANK};
 use crate::minimise::minimise;
 use crate::params::Params;
 use crate::scope::Choices;
-use crate::target::{Landscape, Target, evaluate};
+use crate::target::{Landscape, Target, evaluate, rows_at_once};
 use mcvi_expr::{Array, DType, Program, grad};
 use nalgebra::{DMatrix, DVector};
 
@@ -69,7 +69,7 @@ impl<'a> Climber<'a> {
         }
         let rows = match rows {
             Some(rows) => rows,
-            None => rows.insert(Values::new(*target, params, d.min(ROWS), Order::Curvature)?),
+            None => rows.insert(Values::new(*target, params, rows_at_once(*target, d.min(ROWS)), Order::Curvature)?),
         };
         let (center, settled) = minimise(|z| value.descent(z), guess, EVALUATIONS)?;
         let low_rank = if d > FULL { Some(low_rank(value, rows, center.clone())?) } else { None };
@@ -266,7 +266,7 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
         let why = format!("needs at least one point, and {d} coordinates for each");
         return Err(Error::Setting { what: "log density", why });
     }
-    let at_once = places.len().min(PLACES);
+    let at_once = rows_at_once(target, places.len().min(PLACES));
     let mut values = Values::new(target, &Params::default(), at_once, Order::Value)?;
     let mut all = Vec::with_capacity(places.len());
     for some in places.chunks(at_once) {

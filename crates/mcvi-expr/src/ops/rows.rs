@@ -49,6 +49,19 @@ impl<'g> Expr<'g> {
         Some(self.graph().concat(&each, 0).sum_over_parts(&parts))
     }
 
+    /// The number of elements of the largest array, of those that this is computed from, that depends on `z`.
+    pub fn widest(self, z: Expr<'g>) -> usize {
+        let mut depends = HashSet::from([z.id()]);
+        let mut widest = 0;
+        for e in self.below() {
+            if e.args().iter().any(|arg| depends.contains(&arg.id())) {
+                depends.insert(e.id());
+                widest = e.shape().size().max(widest);
+            }
+        }
+        widest
+    }
+
     /// What this is computed from, itself included, operands first.
     fn below(self) -> Vec<Expr<'g>> {
         let (mut seen, mut open) = (HashSet::from([self.id()]), vec![self]);

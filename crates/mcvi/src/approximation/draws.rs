@@ -10,6 +10,7 @@ use crate::limits::{self, within};
 use crate::params::Params;
 use crate::scope::{Choices, write};
 use crate::seed::derive_seed;
+use crate::target::rows_at_once;
 use crate::transition::Diagnostic;
 use mcvi_expr::{Program, Run};
 use rand::SeedableRng;
@@ -78,7 +79,7 @@ impl Approximation {
     /// Independent draws. The same seed gives the same draws.
     pub fn draw(&self, count: usize, seed: u64) -> Result<Draws> {
         within("draws", count, 1..=limits::DRAWS)?;
-        let (rows, d) = (count.min(ROWS), self.target.dim());
+        let (rows, d) = (rows_at_once(self.target.as_ref(), count.min(ROWS)), self.target.dim());
         let (mut program, kinds) = self.program(rows, Choices::Sample, |_, estimate, program| {
             let mut program = program.seed(seed).output("z", estimate.z).output("bound", estimate.bound);
             program = program.output("log_p", estimate.log_p).output("first", estimate.first);
@@ -233,7 +234,8 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub fn new(approximation: &Approximation, objective: Objective, choices: Choices, seed: u64) -> Result<Self> {
-        let (each, rows) = (objective.draws_per_value(), (ROWS / objective.draws_per_value()).max(1));
+        let (each, most) = (objective.draws_per_value(), rows_at_once(approximation.target.as_ref(), ROWS));
+        let rows = (most / each).max(1);
         let (program, ()) = approximation.program(rows * each, choices, |_, estimate, program| {
             Ok((program.seed(seed).output("bound", estimate.of(objective)), ()))
         })?;

@@ -8,6 +8,7 @@ use super::Approximation;
 use crate::error::Result;
 use crate::params::Params;
 use crate::scope::{Choices, Observation, write};
+use crate::target::rows_at_once;
 use mcvi_expr::{Array, Program};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::collections::BTreeMap;
@@ -38,8 +39,9 @@ struct Evaluation {
 }
 
 impl InverseRegression {
-    /// Over `rows` forward draws.
-    pub fn new(approximation: &Approximation, rows: usize, seed: u64) -> Result<Self> {
+    /// Over `most` forward draws, or as many as are computed at once.
+    pub fn new(approximation: &Approximation, most: usize, seed: u64) -> Result<Self> {
+        let rows = rows_at_once(approximation.target.as_ref(), most);
         let learned = |o: &Observation<'_>, name: &str| {
             approximation.params.get(&format!("{}.{name}", o.path)).is_some_and(|p| p.learned)
         };

@@ -5,6 +5,7 @@ use crate::bound::upper_bound;
 use crate::error::{Error, Result};
 use crate::limits::{self, within};
 use crate::scope::Choices;
+use crate::target::rows_at_once;
 use mcvi_expr::Array;
 
 /// Rows per evaluation.
@@ -20,7 +21,8 @@ impl Approximation {
     /// that follow the posterior only nearly, U is an estimate and no bound.
     pub fn upper_bounds(&self, z: &[Vec<f64>], seed: u64) -> Result<Vec<f64>> {
         self.check_draws(z)?;
-        let (rows, d, dtype) = (z.len().min(ROWS), self.target.dim(), self.target.dtype());
+        let (d, dtype) = (self.target.dim(), self.target.dtype());
+        let rows = rows_at_once(self.target.as_ref(), z.len().min(ROWS));
         let (mut program, ()) = self.compile(rows, Choices::Sample).program(|scope, program| {
             let z = scope.graph().input("z", dtype, [rows, d]);
             let upper = upper_bound(self.target.as_ref(), &self.chain, scope, z)?;

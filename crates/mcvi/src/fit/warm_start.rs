@@ -14,6 +14,7 @@ use crate::minimise::minimise;
 use crate::params::Params;
 use crate::scope::{Choices, is_packed, pack, unpack, write};
 use crate::seed::derive_seed;
+use crate::target::rows_at_once;
 use mcvi_expr::{Program, grad};
 use nalgebra::DVector;
 
@@ -28,7 +29,8 @@ const EVALUATIONS: usize = 80;
 pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> Result<Option<Params>> {
     let Approximation { target, params, .. } = approximation;
     let seed = derive_seed(settings.seed, "warm start");
-    let mut regression = InverseRegression::new(approximation, ROWS, seed)?;
+    let rows = rows_at_once(target.as_ref(), ROWS);
+    let mut regression = InverseRegression::new(approximation, rows, seed)?;
     // Which packed values are searched over, and in which units.
     let small = params.iter().filter(|(_, p)| is_packed(p));
     let units: Vec<Option<f64>> = small
@@ -44,7 +46,7 @@ pub(super) fn warm_start(approximation: &Approximation, settings: &Settings) -> 
     }
 
     // Averaged over choices: drawn ones would hide how their probabilities depend on the parameters.
-    let (mut program, ()) = approximation.program(ROWS, Choices::Average, |scope, estimate, program| {
+    let (mut program, ()) = approximation.program(rows, Choices::Average, |scope, estimate, program| {
         let loss = estimate.of_draws(settings.objective).mean_all() * -1.0;
         let gradient = grad(loss, &[scope.packed_state()?])?[0];
         Ok((program.seed(seed).output("loss", loss).output("gradient", gradient), ()))

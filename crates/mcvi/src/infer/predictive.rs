@@ -112,10 +112,16 @@ impl Posterior {
         }
         let count = count.min(timely);
         let z = self.resampled(count, seed).map_or_else(|| self.draws.z[..count].to_vec(), |draws| draws.z);
-        let seed = derive_seed(seed, "predictive checks");
-        let replicated = self.model.quantities(&z, Some(seed), self.approximation.hardware())?.predictive;
-        let pairs = observations.iter().filter_map(|o| Some((o, replicated.iter().find(|q| q.name == o.name)?)));
-        Ok(pairs.flat_map(|(observed, replicated)| checks(observed, replicated)).collect())
+        let mut all: Vec<Replicates<'_>> = observations.iter().map(Replicates::of).collect();
+        for (i, z) in z.chunks((NUMBERS / size).max(1)).enumerate() {
+            let part = if i == 0 { String::new() } else { format!(" {i}") };
+            let seed = derive_seed(seed, &format!("predictive checks{part}"));
+            let replicated = self.model.quantities(z, Some(seed), self.approximation.hardware())?.predictive;
+            for of in &mut all {
+                replicated.iter().filter(|q| q.name == of.observed.name).for_each(|q| of.add(q));
+            }
+        }
+        Ok(all.iter().flat_map(Replicates::checks).collect())
     }
 }
 
@@ -128,35 +134,63 @@ impl Posterior {
     }
 }
 
-fn checks(observed: &Quantity, replicated: &Quantity) -> Vec<PredictiveCheck> {
-    let (y, size) = (&observed.values, replicated.size());
-    if size == 0 || size != y.len() {
-        return vec![];
+/// The statistics of some observations, and of their replicates, which may be too many to be kept.
+struct Replicates<'a> {
+    observed: &'a Quantity,
+    /// Of each replicate.
+    statistics: Vec<[f64; Statistic::ALL.len()]>,
+    /// Whether all numbers are whole, all zero or one, and any zero.
+    whole: bool,
+    binary: bool,
+    zeros: bool,
+}
+
+impl<'a> Replicates<'a> {
+    fn of(observed: &'a Quantity) -> Self {
+        let mut none = Replicates { observed, statistics: vec![], whole: true, binary: true, zeros: false };
+        none.look_at(&observed.values);
+        none
     }
-    let rows: Vec<&[f64]> = replicated.values.chunks(size).collect();
-    let all = || y.iter().chain(&replicated.values);
-    let counts = all().all(|y| y.fract() == 0.0) && all().any(|y| *y == 0.0);
-    // One of two values: their mean says everything.
-    let binary = all().all(|y| *y == 0.0 || *y == 1.0);
-    let told = |statistic: &&Statistic| match statistic {
-        Statistic::Mean => true,
-        Statistic::Zeros => counts && !binary,
-        _ => !binary && size > 1,
-    };
-    let check = |statistic: &Statistic| {
-        let value = statistic.of(y);
-        let theirs: Vec<f64> = rows.iter().map(|row| statistic.of(row)).collect();
-        let n = theirs.len() as f64;
-        let larger: f64 = theirs.iter().map(|t| if *t > value { 1.0 } else { f64::from(*t == value) * 0.5 }).sum();
-        PredictiveCheck {
-            name: observed.name.clone(),
-            statistic: *statistic,
-            observed: value,
-            predicted: theirs.iter().sum::<f64>() / n,
-            p_value: larger / n,
+
+    fn look_at(&mut self, y: &[f64]) {
+        self.whole &= y.iter().all(|y| y.fract() == 0.0);
+        self.binary &= y.iter().all(|y| *y == 0.0 || *y == 1.0);
+        self.zeros |= y.contains(&0.0);
+    }
+
+    /// Count replicates that are as large as the observations.
+    fn add(&mut self, replicated: &Quantity) {
+        let size = replicated.size();
+        if size > 0 && size == self.observed.values.len() {
+            self.look_at(&replicated.values);
+            let rows = replicated.values.chunks(size);
+            self.statistics.extend(rows.map(|row| Statistic::ALL.map(|statistic| statistic.of(row))));
         }
-    };
-    Statistic::ALL.iter().filter(told).map(check).collect()
+    }
+
+    fn checks(&self) -> Vec<PredictiveCheck> {
+        let told = |statistic: Statistic| match statistic {
+            _ if self.statistics.is_empty() => false,
+            Statistic::Mean => true,
+            // One of two values: their mean says everything.
+            Statistic::Zeros => self.whole && self.zeros && !self.binary,
+            _ => !self.binary && self.observed.values.len() > 1,
+        };
+        let check = |(i, statistic): (usize, Statistic)| {
+            let value = statistic.of(&self.observed.values);
+            let theirs = || self.statistics.iter().map(|of| of[i]);
+            let n = self.statistics.len() as f64;
+            let larger: f64 = theirs().map(|t| if t > value { 1.0 } else { f64::from(t == value) * 0.5 }).sum();
+            PredictiveCheck {
+                name: self.observed.name.clone(),
+                statistic,
+                observed: value,
+                predicted: theirs().sum::<f64>() / n,
+                p_value: larger / n,
+            }
+        };
+        Statistic::ALL.into_iter().enumerate().filter(|(_, statistic)| told(*statistic)).map(check).collect()
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,12 @@
 
 pub mod path;
 
+use crate::compile::Compile;
 use crate::error::{Error, Result};
-use crate::scope::Scope;
+use crate::hardware::Hardware;
+use crate::initialisation::Initialisation;
+use crate::params::Params;
+use crate::scope::{Choices, Scope};
 use mcvi_expr::{DType, Expr, grad};
 use path::AnyPath;
 
@@ -166,6 +170,32 @@ impl<'g> Landscape<'_, 'g> {
         };
         given.ok_or_else(|| Error::Target { why: format!("it {} than Gibbs or over-relaxation", why()) })
     }
+}
+
+/// Numbers of one array that depends on z.
+const NUMBERS: usize = 1 << 25;
+/// Rows that are evaluated at once even so.
+const FEWEST: usize = 8;
+
+/// How many rows of z, at most `most`, are evaluated at once: fewer where each sums over very many observations. It depends on the
+/// target alone.
+pub(crate) fn rows_at_once(target: &dyn Target, most: usize) -> usize {
+    let compile = Compile {
+        dtype: target.dtype(),
+        rows: 1,
+        choices: Choices::Sample,
+        initialisation: &Initialisation::standard(target.dim()),
+        params: &Params::default(),
+        hardware: Hardware::default(),
+    };
+    let mut widest = 1;
+    let built = compile.params(|scope| {
+        let z = scope.graph().input("z", target.dtype(), [1, target.dim()]);
+        widest = evaluate(target, scope, z)?.widest(z).max(1);
+        Ok(())
+    });
+    // What cannot be built is reported where it is needed.
+    built.map_or(most, |_| (NUMBERS / widest).max(FEWEST).min(most))
 }
 
 /// log p(x, z), checked to be one number per row.
