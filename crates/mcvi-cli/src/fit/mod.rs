@@ -33,14 +33,15 @@ use crate::store::folder::Staging;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use mcvi::diagnostics::RELIABLE_K;
+use mcvi::fit::StopReason;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::model::Quantities;
-use mcvi::{BayesianModel, Chain, Draws, Mixture, Ranks, limits};
+use mcvi::{BayesianModel, Chain, Draws, Mixture, limits};
 use settings::Saved;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Options of `mcvi fit`.
 #[derive(Args)]
@@ -141,6 +142,9 @@ const SAVED: [&str; 17] = [
 
 /// Share of the seconds that searching, fitting and judging may take; the rest is for checking and writing.
 const FITTING: f64 = 0.9;
+
+/// How often the state of a fit is saved, lest the process be killed.
+const SAVED_EVERY: Duration = Duration::from_secs(30);
 
 /// Draws written by default.
 const DRAWS: usize = 4000;
@@ -311,12 +315,21 @@ pub fn run(options: &Options) -> Result<()> {
     let left = |of: f64| request.budget.seconds.map(|s| of * s - started.elapsed().as_secs_f64());
     let mut timed = request.clone();
     timed.budget.seconds = left(FITTING).map(|s| s.max(f64::MIN_POSITIVE));
+    let save = |staging: &mut Staging, state: (StopReason, &Checkpoint)| {
+        if let Err(error) = files::publish_state(staging, model.as_ref(), &request, state) {
+            say(&format!("the state of the fit could not be saved before the results: {error:#}"));
+        }
+    };
+    let mut saved = Instant::now();
     let posterior = infer_from(model.clone(), &timed, &checkpoint, |event| match (event, &mut staging) {
-        (Event::Trace { chain, point }, _) => together(shared, watch.show(chain, point)),
+        (Event::Trace { chain, point }, _) => ranks::together(watch.show(chain, point)),
+        (Event::Round { state }, Some(staging)) if saved.elapsed() >= SAVED_EVERY => {
+            saved = Instant::now();
+            save(staging, (StopReason::Interrupted, state));
+            ControlFlow::Continue(())
+        }
         (Event::Stopped { reason, state }, Some(staging)) => {
-            if let Err(error) = files::publish_state(staging, model.as_ref(), &request, (reason, state)) {
-                say(&format!("the state of the fit could not be saved before the results: {error:#}"));
-            }
+            save(staging, (reason, state));
             ControlFlow::Continue(())
         }
         _ => ControlFlow::Continue(()),
@@ -357,12 +370,6 @@ pub fn run(options: &Options) -> Result<()> {
         return Err(anyhow!("the verdict is {}, and --strict asks for good", verdict.word()));
     }
     Ok(())
-}
-
-/// Whether all ranks go on. One that cannot tell soon fails in what it shares with the others.
-fn together(ranks: Option<Ranks>, here: ControlFlow<()>) -> ControlFlow<()> {
-    let any = ranks.map_or(Ok(here.is_break()), |ranks| ranks.any(here.is_break()));
-    if any.unwrap_or(true) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Options of `mcvi draw`.

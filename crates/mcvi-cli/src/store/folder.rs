@@ -69,12 +69,13 @@ impl Staging {
         self.published
     }
 
-    /// Let the target appear now, with what `write` puts into it. The rest is added when it is committed.
+    /// Let the target appear now, with what `write` puts into it, or replace that. The rest is added when it is committed.
     pub fn publish(&mut self, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let cannot = || format!("cannot write to {}", self.target.display());
         let (Some(parent), Some(name)) = (self.folder.parent(), self.target.file_name()) else { bail!(cannot()) };
         let first = hidden_folder(parent, name).with_context(cannot)?;
-        let named = || disk::sync_dir_all(&first).and_then(|()| self.rename(&first)).with_context(cannot);
+        let name = || if self.published { self.add(&first) } else { self.rename(&first) };
+        let named = || disk::sync_dir_all(&first).and_then(|()| name()).with_context(cannot);
         if let Err(error) = write(&first).and_then(|()| named()) {
             disown(&first);
             return Err(error);
@@ -89,7 +90,7 @@ impl Staging {
     pub fn commit(mut self) -> Result<PathBuf> {
         interrupts::keep_at_exit(&self.folder);
         let done = disk::sync_dir_all(&self.folder)
-            .and_then(|()| if self.published { self.add() } else { self.rename(&self.folder) });
+            .and_then(|()| if self.published { self.add(&self.folder) } else { self.rename(&self.folder) });
         if let Err(error) = done {
             let kept = self.keep();
             let (kept, target) = (kept.display(), self.target.display());
@@ -112,13 +113,13 @@ impl Staging {
         })
     }
 
-    /// Move everything in the hidden folder to the target. A file that is there is replaced.
-    fn add(&self) -> std::io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
+    /// Move everything in a hidden folder to the target. A file that is there is replaced.
+    fn add(&self, folder: &Path) -> std::io::Result<()> {
+        for entry in fs::read_dir(folder)? {
             let entry = entry?;
             disk::rename(entry.path(), self.target.join(entry.file_name()))?;
         }
-        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_dir(folder);
         disk::sync_dir(&self.target)
     }
 
@@ -320,6 +321,10 @@ mod tests {
         assert!(failed.is_err() && !target.exists());
         staging.publish(|folder| Ok(fs::write(folder.join("state"), "1")?)).expect("published");
         assert_eq!(names(&target), ["state"]);
+        let failed = staging.publish(|folder| Ok(fs::write(folder.join("no/where"), "1")?));
+        assert!(failed.is_err() && fs::read_to_string(target.join("state")).expect("read") == "1");
+        staging.publish(|folder| Ok(fs::write(folder.join("state"), "1.5")?)).expect("published again");
+        assert_eq!(fs::read_to_string(target.join("state")).expect("read"), "1.5");
         fs::write(staging.path().join("state"), "2").expect("written");
         fs::create_dir(staging.path().join("sub")).expect("made");
         staging.commit().expect("committed");

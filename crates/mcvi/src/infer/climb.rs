@@ -111,7 +111,16 @@ pub fn infer_from(
                 Ok((starts, FitReport::untouched(reason), vec![]))
             }
             None => {
-                let observe = |point: &TracePoint| observe(Event::Trace { chain: &name, point });
+                let so_far = &checkpoint;
+                let observe = |fit: During<'_>| match fit {
+                    During::Trace(point) => observe(Event::Trace { chain: &name, point }),
+                    During::Round(states) => {
+                        let iterations = states.iter().map(FitState::iterations).sum();
+                        let mut state = so_far.clone();
+                        state.rungs.push(Rung { chain: chain.clone(), iterations, states: Ok(states) });
+                        observe(Event::Round { state: &state })
+                    }
+                };
                 // By few draws, and if they find it good, by as many as the verdict takes.
                 let is_enough = |part: Approximation| -> Result<bool> {
                     // Heavy tails of the weights may become lighter.
@@ -188,6 +197,13 @@ pub fn infer_from(
     })
 }
 
+/// What is seen of a fit.
+enum During<'a> {
+    Trace(&'a TracePoint),
+    /// The states after a round.
+    Round(Vec<FitState>),
+}
+
 /// Fit a chain to each mode, as far as the budget allows: the fits, a report on all of them, and their states. The fit of
 /// a single mode ends between two rounds if it is good enough.
 fn fit_parts(
@@ -195,7 +211,7 @@ fn fit_parts(
     settings: &Settings,
     states: &[FitState],
     allowed: &mut Allowance,
-    mut observe: impl FnMut(&TracePoint) -> ControlFlow<()>,
+    mut observe: impl FnMut(During<'_>) -> ControlFlow<()>,
     mut is_enough: impl FnMut(Approximation) -> Result<bool>,
 ) -> Result<(Vec<Approximation>, FitReport, Vec<FitState>)> {
     let (mut total, mut reached, single) = (None::<FitReport>, vec![], parts.len() == 1);
@@ -208,8 +224,11 @@ fn fit_parts(
             if single && fit.is_between_rounds() && is_enough(fit.best())? {
                 break StopReason::Sufficient;
             }
-            if let Some(reason) = fit.run_round(allowed, &mut observe)? {
+            if let Some(reason) = fit.run_round(allowed, |point| observe(During::Trace(point)))? {
                 break reason;
+            }
+            if observe(During::Round([&reached[..], &[fit.state()?]].concat())).is_break() {
+                break StopReason::Interrupted;
             }
         };
         reached.push(fit.state()?);

@@ -134,6 +134,12 @@ pub enum Event<'a> {
         /// The point.
         point: &'a TracePoint,
     },
+    /// A round of a fit has ended, and another one follows. The state can be saved, lest the process be killed. Breaking here stops
+    /// the fit.
+    Round {
+        /// The state to resume it from.
+        state: &'a Checkpoint,
+    },
     /// The fit has stopped before it was complete. The state can be saved now, before draws are made: a process that was
     /// told to end may have little time left.
     Stopped {
@@ -157,6 +163,6 @@ pub fn infer_observed(
 ) -> Result<Posterior> {
     infer_from(model, request, &Checkpoint::default(), |event| match event {
         Event::Trace { chain, point } => observe(chain, point),
-        Event::Stopped { .. } => ControlFlow::Continue(()),
+        Event::Round { .. } | Event::Stopped { .. } => ControlFlow::Continue(()),
     })
 }
