@@ -107,7 +107,7 @@ pub fn printed(words: &[OsString]) -> anyhow::Result<String> {
 
 impl Command {
     fn run(self) -> anyhow::Result<()> {
-        if !matches!(self, Command::Fit(_) | Command::Vae(vae::Command::Train(_))) {
+        if !matches!(self, Command::Fit(_) | Command::Vae(vae::Command::Train(_) | vae::Command::Evaluate(_))) {
             ranks::alone()?;
         }
         match self {

@@ -3,6 +3,7 @@
 use crate::mistake::Mistake;
 use anyhow::Result;
 use mcvi::Ranks;
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 /// This process's rank and how many there are, with what carries their messages.
@@ -77,11 +78,17 @@ pub fn shared() -> Result<Option<Ranks>> {
     Ok(None)
 }
 
+/// Whether all processes go on: none does if one is to stop. One that cannot tell fails soon in what it shares with the others.
+pub fn together(here: ControlFlow<()>) -> ControlFlow<()> {
+    let any = STARTED.get().map_or(Ok(here.is_break()), |(_, _, ranks)| ranks.any(here.is_break()));
+    if any.unwrap_or(true) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
 /// An error if several processes were started by MPI.
 pub fn alone() -> Result<()> {
     match STARTED.get() {
         Some((_, size, _)) if *size > 1 => {
-            let why = "this command runs in one process; MPI is for `mcvi fit` and `mcvi vae train`, and --shard for many fits";
+            let why = "this command runs in one process; MPI is for `mcvi fit`, `mcvi vae train` and `mcvi vae evaluate`, and --shard for many fits";
             Err(Mistake(why.to_owned()).into())
         }
         _ => Ok(()),

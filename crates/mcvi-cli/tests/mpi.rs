@@ -87,6 +87,15 @@ mod processes {
             assert_eq!(said.matches("on the validation images").count(), 1, "one speaks for all: {said}");
             assert!(contents(&dir.path().join(&out)) == whole, "{ranks} ranks");
         }
+        // What evaluates it does not matter either.
+        let evaluate = "vae evaluate alone --samples 20 --threads 1 --json";
+        let evaluated = |ranks| {
+            let said = succeeded(&run(dir.path(), ranks, evaluate));
+            let time = said.find("\"seconds\"").expect("a time");
+            said[..time].to_owned()
+        };
+        let by_one = evaluated(1);
+        assert!(by_one.contains("log_p") && evaluated(3) == by_one);
         // Begun by three, resumed by two.
         succeeded(&run(dir.path(), 3, &format!("{TRAIN} --epochs 2 --decay none --out begun")));
         succeeded(&run(dir.path(), 2, "vae train --resume --epochs 4 --threads 1 --out begun"));

@@ -7,6 +7,7 @@ use crate::bracket::Bracket;
 use crate::interrupts::Interrupts;
 use crate::number::fixed;
 use crate::output::{HardwareOptions, print_result};
+use crate::ranks;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -190,7 +191,7 @@ pub fn evaluate(request: &Evaluate, observe: impl Fn(&str, usize, usize) -> Cont
     // A run in training may have a better model by now. The result belongs to the model that was evaluated.
     let stale = folder.model()?.to_bytes()? != model.to_bytes()?;
     result["stale"] = json!(stale);
-    if !interrupted && !stale && provenance.own {
+    if !interrupted && !stale && provenance.own && request.hardware.is_first() {
         folder.save(&Evaluation::file(request.split), format!("{result:#}\n").as_bytes())?;
     }
     Ok(result)
@@ -207,7 +208,7 @@ pub fn run(options: &Options) -> Result<()> {
         two_sided: options.two_sided,
         data: options.data.clone(),
         seed: options.seed,
-        hardware: options.hardware.resolved()?,
+        hardware: Hardware { ranks: ranks::shared()?, ..options.hardware.resolved()? },
         ..Evaluate::of(&options.run, options.split)
     };
     let (interrupts, bar) = (Interrupts::new(), bar());
@@ -215,7 +216,7 @@ pub fn run(options: &Options) -> Result<()> {
         bar.set_prefix(what.to_owned());
         bar.set_length(of as u64);
         bar.set_position(done as u64);
-        interrupts.flow()
+        ranks::together(interrupts.flow())
     })?;
     bar.finish_and_clear();
     print_result(options.json, &result, &text(&result))?;

@@ -194,7 +194,7 @@ impl Evaluator {
         let mut pairs = which.iter().flat_map(|&i| std::iter::repeat_n(i, samples));
         let mut weights: Vec<f64> = Vec::with_capacity(samples);
         loop {
-            let chunk: Vec<i32> = pairs.by_ref().take(PASSES * self.rows).collect();
+            let chunk: Vec<i32> = pairs.by_ref().take(PASSES * self.hardware.rank().1 * self.rows).collect();
             if chunk.is_empty() {
                 return Ok(evidence);
             }
