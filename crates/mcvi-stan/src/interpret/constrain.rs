@@ -184,6 +184,18 @@ impl<'p> Machine<'p> {
                 }
                 self.product(&basis, &free, span)
             }
+            Constraint::SumToZero => {
+                let m = sizes[1];
+                let (rows, cols) = (n.saturating_sub(1), m.saturating_sub(1));
+                if rows * cols == 0 {
+                    return Ok(Value::matrix(n, m, Flat::from_numbers(vec![0.0; n * m])));
+                }
+                let free = Value::matrix(cols, rows, self.take(rows * cols).flat);
+                let left = Value::matrix(n, rows, Flat::from_numbers(zero_sum_side(n)));
+                let right = Value::matrix(m, cols, Flat::from_numbers(zero_sum_side(m)));
+                let by_rows = self.product(&left, &super::expression::transposed(&free), span)?;
+                self.product(&by_rows, &super::expression::transposed(&right), span)
+            }
             Constraint::CholeskyFactorCorr => self.cholesky_factor_corr(n, span),
             Constraint::CholeskyFactorCov => self.cholesky_factor_cov(n, sizes[1], span),
             Constraint::CorrMatrix => self.corr_matrix(n, span),
@@ -377,5 +389,12 @@ pub fn zero_sum_basis(n: usize) -> Vec<f64> {
         }
         basis[k * (n - 1) + k - 1] = -w * k as f64;
     }
+    basis
+}
+
+/// The same for one side of a matrix, where Stan has the last number first. The other sign of both sides cancels.
+pub fn zero_sum_side(n: usize) -> Vec<f64> {
+    let mut basis = zero_sum_basis(n);
+    basis.rotate_left(n.saturating_sub(1));
     basis
 }

@@ -1,6 +1,7 @@
 //! Densities, probabilities and distribution functions, and the statements that add them to the target.
 
-use super::{Machine, Run, fail};
+use super::written::elements;
+use super::{Machine, Run};
 use crate::diagnostic::Diagnostic;
 use crate::math::find;
 use crate::source::Span;
@@ -11,6 +12,9 @@ impl<'p> Machine<'p> {
     /// A density or distribution function of Stan, summed over its arguments' elements.
     pub fn density(&mut self, name: &str, arguments: &[Value], span: Span) -> Run<Value> {
         if let Some(value) = self.multivariate(name, arguments, span)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.written(name, arguments, span)? {
             return Ok(value);
         }
         if let Some(number) = find(name) {
@@ -72,26 +76,27 @@ impl<'p> Machine<'p> {
             }
             other => other.clone(),
         };
-        let of = |machine: &mut Self, suffix: &str, bound: &Value| {
-            let mut list = arguments.to_vec();
-            list[0] = bound.clone();
-            if list[1..].iter().any(|a| !a.is_scalar()) {
-                return fail(span, "the truncation of several distributions at once is not supported");
-            }
-            machine.apply(&format!("{name}{suffix}"), list, span)
-        };
-        let inside = match (&below, &upper) {
-            (Some(low), Some(high)) => {
-                let (high, low) = (of(self, "_lcdf", high)?, of(self, "_lcdf", low)?);
-                self.map_named("log_diff_exp", &[high, low], span)?
-            }
-            (Some(low), None) => of(self, "_lccdf", low)?,
-            (None, Some(high)) => of(self, "_lcdf", high)?,
-            (None, None) => return Ok(()),
-        };
-        let times = Value::real(-(variate.len() as f64));
-        let taken = self.binary(BinaryOp::Multiply, &inside, &times, span)?;
-        self.add_to_target(&taken);
+        // Of several distributions each takes its own; of one, as often as it has variates.
+        let of_each = elements(&arguments[1..], span)?;
+        let of_one = arguments[1..].iter().all(Value::is_scalar);
+        let times = Value::real(if of_one { -(variate.len() as f64) } else { -1.0 });
+        for parameters in of_each {
+            let of = |machine: &mut Self, suffix: &str, bound: &Value| {
+                let list = [std::slice::from_ref(bound), &parameters].concat();
+                machine.apply(&format!("{name}{suffix}"), list, span)
+            };
+            let inside = match (&below, &upper) {
+                (Some(low), Some(high)) => {
+                    let (high, low) = (of(self, "_lcdf", high)?, of(self, "_lcdf", low)?);
+                    self.map_named("log_diff_exp", &[high, low], span)?
+                }
+                (Some(low), None) => of(self, "_lccdf", low)?,
+                (None, Some(high)) => of(self, "_lcdf", high)?,
+                (None, None) => return Ok(()),
+            };
+            let taken = self.binary(BinaryOp::Multiply, &inside, &times, span)?;
+            self.add_to_target(&taken);
+        }
         for (bound, name) in [(lower, "logical_lt"), (upper, "logical_gt")] {
             let Some(bound) = bound else { continue };
             let outside = self.map_named(name, &[variate.clone().into_vector(), bound], span)?;

@@ -25,6 +25,9 @@ fn log_sum_exp(numbers: &[f64]) -> f64 {
 impl Machine<'_> {
     /// A function of Stan.
     pub fn library(&mut self, name: &str, arguments: Vec<Value>, span: Span) -> Run<Value> {
+        if let Some(value) = self.written(name, &arguments, span)? {
+            return Ok(value);
+        }
         let types: Vec<_> = arguments.iter().map(Value::ty).collect();
         let is_density = ["_lpdf", "_lpmf", "_lcdf", "_lccdf", "_cdf"].iter().any(|s| name.ends_with(s));
         if is_density {

@@ -22,6 +22,7 @@ mod simulate;
 mod statement;
 mod unconstrain;
 mod user;
+mod written;
 
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;

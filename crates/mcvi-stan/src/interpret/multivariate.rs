@@ -26,7 +26,9 @@ impl Machine<'_> {
             ("multi_normal_lpdf" | "multi_normal_cholesky_lpdf" | "multi_normal_prec_lpdf", [y, mu, s]) => {
                 self.multi_normal(name, y, mu, s, span)?
             }
-            ("multi_student_t_lpdf", [y, nu, mu, s]) => self.multi_student_t(y, nu, mu, s, span)?,
+            ("multi_student_t_lpdf" | "multi_student_t_cholesky_lpdf", [y, nu, mu, s]) => {
+                self.multi_student_t(name, y, nu, mu, s, span)?
+            }
             ("dirichlet_lpdf", [theta, alpha]) => self.dirichlet(theta, alpha, span)?,
             ("categorical_lpmf", [y, theta]) => {
                 let logs = self.map_named("log", std::slice::from_ref(theta), span)?;
@@ -109,13 +111,13 @@ impl Machine<'_> {
         Ok((quadratic, self.binary(BinaryOp::Multiply, &log_det, &sign, span)?))
     }
 
-    fn multi_student_t(&mut self, y: &Value, nu: &Value, mu: &Value, s: &Value, span: Span) -> Run<Value> {
+    fn multi_student_t(&mut self, name: &str, y: &Value, nu: &Value, mu: &Value, s: &Value, span: Span) -> Run<Value> {
         let size = s.extent().0;
         let all = self.residuals(y, mu, size, span)?;
         let mut total = Value::real(0.0);
         for j in 0..all.extent().1 {
             let column = all.at(&[crate::value::Selection::All, crate::value::Selection::One(j)]);
-            let (quadratic, log_det) = self.quadratic("", &column, s, span)?;
+            let (quadratic, log_det) = self.quadratic(name, &column, s, span)?;
             // ln Γ((ν + d)/2) − ln Γ(ν/2) − d/2 ln(νπ) − ½ ln|S| − (ν + d)/2 ln(1 + q/ν).
             let d = size as f64;
             let half = self.binary(BinaryOp::Multiply, nu, &Value::real(0.5), span)?;

@@ -16,6 +16,7 @@ const FAMILIES: &[&str] = &[
     "bernoulli_logit",
     "beta",
     "beta_binomial",
+    "beta_neg_binomial",
     "beta_proportion",
     "binomial",
     "binomial_logit",
@@ -23,6 +24,7 @@ const FAMILIES: &[&str] = &[
     "chi_square",
     "discrete_range",
     "double_exponential",
+    "exp_mod_normal",
     "exponential",
     "frechet",
     "gamma",
@@ -30,21 +32,26 @@ const FAMILIES: &[&str] = &[
     "inv_chi_square",
     "inv_gamma",
     "logistic",
+    "loglogistic",
     "lognormal",
     "neg_binomial",
     "neg_binomial_2",
     "neg_binomial_2_log",
     "normal",
     "pareto",
+    "pareto_type_2",
     "poisson",
     "poisson_log",
     "rayleigh",
     "scaled_inv_chi_square",
+    "skew_double_exponential",
     "skew_normal",
     "std_normal",
     "student_t",
     "uniform",
+    "von_mises",
     "weibull",
+    "yule_simon",
 ];
 
 impl Machine<'_> {
@@ -260,6 +267,28 @@ fn one(family: &str, x: &[f64], rng: &mut impl Rng) -> Option<f64> {
             let delta = at(2) / (1.0 + at(2) * at(2)).sqrt();
             a + positive(b)? * (delta * u.abs() + (1.0 - delta * delta).sqrt() * v)
         }
+        "exp_mod_normal" => {
+            a + positive(b)? * rng.sample::<f64, _>(StandardNormal) + rng.sample::<f64, _>(Exp1) / positive(at(2))?
+        }
+        "skew_double_exponential" if (0.0..=1.0).contains(&at(2)) => {
+            let (tau, step) = (at(2), 0.5 * positive(b)? * rng.sample::<f64, _>(Exp1));
+            if rng.random::<f64>() < tau { a - step / (1.0 - tau) } else { a + step / tau }
+        }
+        "loglogistic" => {
+            let u = unit(&mut uniform);
+            positive(a)? * (u / (1.0 - u).max(f64::MIN_POSITIVE)).powf(1.0 / positive(b)?)
+        }
+        "pareto_type_2" => a + positive(b)? * (unit(&mut uniform).powf(-1.0 / positive(at(2))?) - 1.0),
+        "von_mises" => von_mises(a, positive(b)?, rng),
+        // Geometric, with the probability of stopping exp(−w), w exponential.
+        "yule_simon" => {
+            let w: f64 = rng.sample::<f64, _>(Exp1) / positive(a)?;
+            1.0 + (unit(&mut || rng.random()).ln() / (-(-w).exp()).ln_1p()).floor()
+        }
+        "beta_neg_binomial" => {
+            let p: f64 = Beta::new(positive(b)?, positive(at(2))?).ok()?.sample(rng);
+            poisson(gamma(a, p / (1.0 - p), &mut |g| g.sample(rng))?, rng)?
+        }
         "cauchy" => Cauchy::new(a, positive(b)?).ok()?.sample(rng),
         "student_t" => at(1) + positive(at(2))? * StudentT::new(positive(a)?).ok()?.sample(rng),
         "exponential" => rng.sample::<f64, _>(Exp1) / positive(a)?,
@@ -284,6 +313,24 @@ fn one(family: &str, x: &[f64], rng: &mut impl Rng) -> Option<f64> {
         }
         _ => return None,
     })
+}
+
+/// By rejection from a wrapped Cauchy distribution (Best & Fisher 1979).
+fn von_mises(mu: f64, kappa: f64, rng: &mut impl Rng) -> f64 {
+    let tau = 1.0 + (1.0 + 4.0 * kappa * kappa).sqrt();
+    let rho = (tau - (2.0 * tau).sqrt()) / (2.0 * kappa);
+    // For a small concentration ρ is about κ, and the difference above has no digits left.
+    let r = if kappa < 1e-5 { 1.0 / kappa + kappa } else { (1.0 + rho * rho) / (2.0 * rho) };
+    loop {
+        let z = (std::f64::consts::PI * rng.random::<f64>()).cos();
+        let f = (1.0 + r * z) / (r + z);
+        let c = kappa * (r - f);
+        let u = 1.0 - rng.random::<f64>();
+        if c * (2.0 - c) > u || (c / u).ln() + 1.0 >= c {
+            let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
+            return mu + sign * f.clamp(-1.0, 1.0).acos();
+        }
+    }
 }
 
 fn poisson(rate: f64, rng: &mut impl Rng) -> Option<f64> {

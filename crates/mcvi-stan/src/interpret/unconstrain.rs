@@ -1,6 +1,6 @@
 //! The inverse of `constrain.rs`: the unconstrained numbers of known parameters.
 
-use super::constrain::{by_columns, zero_sum_basis};
+use super::constrain::{by_columns, zero_sum_basis, zero_sum_side};
 use super::declare::Sized;
 use super::linear::cholesky;
 use super::{Machine, Run, fail};
@@ -82,6 +82,13 @@ fn one(constraint: &Constraint, x: &[f64], sizes: &[usize]) -> Vec<f64> {
         }
         Constraint::Simplex => simplex(x),
         Constraint::UnitVector => x.to_vec(),
+        Constraint::SumToZero if sizes.len() == 2 => {
+            let (rows, cols) = (n.saturating_sub(1), sizes[1].saturating_sub(1));
+            let (left, right) = (zero_sum_side(n), zero_sum_side(sizes[1]));
+            let column = |j: usize, k: usize| (0..n).map(|i| left[i * rows + k] * x[i * sizes[1] + j]).sum::<f64>();
+            let free = |k: usize, l: usize| (0..sizes[1]).map(|j| right[j * cols + l] * column(j, k)).sum();
+            (0..cols).flat_map(|l| (0..rows).map(move |k| (k, l))).map(|(k, l)| free(k, l)).collect()
+        }
         Constraint::SumToZero => {
             let (basis, m) = (zero_sum_basis(n), n.saturating_sub(1));
             (0..m).map(|k| (0..n).map(|i| basis[i * m + k] * x[i]).sum()).collect()

@@ -6,6 +6,18 @@ use crate::syntax::ast::{Base, Call, ExprKind, Function};
 use crate::types::Type;
 use crate::value::Value;
 
+/// The function of a list that takes these values with the fewest promotions.
+pub fn fitting<'p>(list: &[&'p Function], arguments: &[Value]) -> Option<&'p Function> {
+    let cost = |f: &'p Function| -> Option<usize> {
+        if f.parameters.len() != arguments.len() {
+            return None;
+        }
+        let each = f.parameters.iter().zip(arguments).map(|(p, a)| a.ty().promotion(&Type::from_unsized(&p.ty)));
+        each.sum()
+    };
+    list.iter().filter_map(|f| Some((cost(f)?, *f))).min_by_key(|(cost, _)| *cost).map(|(_, f)| f)
+}
+
 impl<'p> Machine<'p> {
     /// A call, of a function of the program or of Stan.
     pub fn call(&mut self, call: &'p Call, span: Span) -> Run<Value> {
@@ -47,15 +59,7 @@ impl<'p> Machine<'p> {
         if let [one] = list.as_slice() {
             return (one.parameters.len() == arguments.len()).then_some(*one);
         }
-        let cost = |f: &&&'p Function| -> Option<usize> {
-            if f.parameters.len() != arguments.len() {
-                return None;
-            }
-            let each = f.parameters.iter().zip(arguments).map(|(p, a)| a.ty().promotion(&Type::from_unsized(&p.ty)));
-            each.sum()
-        };
-        let fitting = list.iter().filter_map(|f| Some((cost(&f)?, *f)));
-        fitting.min_by_key(|(cost, _)| *cost).map(|(_, f)| f)
+        fitting(list, arguments)
     }
 
     pub fn run(&mut self, function: &'p Function, arguments: Vec<Value>, span: Span) -> Run<Option<Value>> {

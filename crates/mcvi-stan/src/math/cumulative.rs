@@ -5,7 +5,7 @@
 use super::Number;
 use super::densities;
 use super::functions::{log_diff_exp, log_inv_logit, log_sum_exp, log1m, log1m_exp, logit};
-use super::integral::{log_beta_lower, log_gamma_lower, log_gamma_upper, log_student_t};
+use super::integral::{log_beta_lower, log_gamma_lower, log_gamma_upper, log_skew_normal, log_student_t};
 use std::f64::consts::{LN_2, PI, SQRT_2};
 
 pub fn std_normal_lcdf<N: Number>(y: N) -> N {
@@ -361,3 +361,11 @@ const MIDDLE: [f64; 6] = [
 ];
 const MIDDLE_BELOW: [f64; 6] =
     [-5.447609879822406e1, 1.615858368580409e2, -1.556989798598866e2, 6.680131188771972e1, -1.328068155288572e1, 1.0];
+
+pub fn skew_normal_lcdf<N: Number>(y: N, xi: N, omega: N, alpha: N) -> N {
+    log_skew_normal((y - xi) / omega, alpha)
+}
+
+pub fn skew_normal_lccdf<N: Number>(y: N, xi: N, omega: N, alpha: N) -> N {
+    log_skew_normal((xi - y) / omega, -alpha)
+}

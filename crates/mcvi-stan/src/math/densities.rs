@@ -148,3 +148,22 @@ pub fn skew_double_exponential<N: Number>(y: N, mu: N, sigma: N, tau: N) -> N {
 pub fn von_mises<N: Number>(y: N, mu: N, kappa: N) -> N {
     kappa * (y - mu).cos() - PI.ln() - LN_2 - super::integral::log_bessel_i0(kappa)
 }
+
+/// The time at which a Wiener process with drift δ, started at a share β of the way to a boundary at α and delayed by τ, gets there
+/// before it gets to 0 (Navarro & Fuss 2009).
+pub fn wiener<N: Number>(y: N, alpha: N, tau: N, beta: N, delta: N) -> N {
+    let after = positive(y - tau);
+    let time = after.select(y - tau, y.constant(1.0));
+    let (t, w, v) = (time / alpha.square(), -beta + 1.0, -delta);
+    // One series for short times, one for long ones; both are good to the last digit where they meet.
+    let is_short = t.lt(t.constant(0.3));
+    let (short, long) = (is_short.select(t, t.constant(0.3)), is_short.select(t.constant(0.3), t));
+    let mirrored = |k: f64| (w + 2.0 * k) / w * ((w * k + k * k) * -2.0 / short).exp();
+    let shorts = (1..=4).fold(w.constant(1.0), |sum, k| sum + mirrored(f64::from(k)) + mirrored(-f64::from(k)));
+    let log_short = shorts.ln() + w.ln() - w.square() / short * 0.5 - (short.ln() * 3.0 + (2.0 * PI).ln()) * 0.5;
+    let wave = |k: f64| (w * (k * PI)).sin() * (long * (-0.5 * (k * k - 1.0) * PI * PI)).exp() * k;
+    let longs = (2..=6).fold(wave(1.0), |sum, k| sum + wave(f64::from(k)));
+    let log_long = longs.ln() + PI.ln() - long * (0.5 * PI * PI);
+    let drift = -(v * alpha * w) - v.square() * time * 0.5;
+    within(after, is_short.select(log_short, log_long) + drift - alpha.ln() * 2.0)
+}

@@ -6,8 +6,8 @@
 //! that tails keep their digits. The rule is written in expressions: all derivatives, those of the parameters too, are its own.
 
 use super::Number;
-use super::functions::lbeta;
-use std::f64::consts::{LN_2, PI};
+use super::functions::{asinh, cosh, lbeta, log1m_exp, sinh};
+use std::f64::consts::{LN_2, PI, SQRT_2};
 use std::sync::OnceLock;
 
 /// Points of a panel.
@@ -132,7 +132,7 @@ pub fn log_beta_lower<N: Number>(a: N, b: N, l: N) -> N {
 pub fn log_student_t<N: Number>(t: N, nu: N) -> N {
     // With t = √ν sinh u the density is cosh(u)^(−ν).
     let zero = t.constant(0.0);
-    let l = super::functions::asinh(t / nu.sqrt());
+    let l = asinh(t / nu.sqrt());
     let h = |u: N, p: &[N]| -p[0] * (u + (u * -2.0).softplus() - LN_2);
     let mode = l.min(zero);
     let r = nu.constant(FALL) / nu;
@@ -142,6 +142,47 @@ pub fn log_student_t<N: Number>(t: N, nu: N) -> N {
     let near = left.min(left.constant(4.0));
     let all = log_integral([mode - left, mode - near, mode, high], mode, &[nu], h);
     all - lbeta(nu.constant(0.5), nu * 0.5)
+}
+
+/// ln P(Z ≤ z) of the standard skew normal distribution of shape α.
+pub fn log_skew_normal<N: Number>(z: N, alpha: N) -> N {
+    // With x = sinh s in ∫ exp(−½ z² (1 + x²)) / (1 + x²) dx / π: near the middle it is taken from 0 to α off Φ(z), farther out
+    // it is the tail.
+    let is_near = (z.square() * (alpha.square() + 1.0)).lt(z.constant(1.0));
+    let (near, far) = (is_near.select(z, z.constant(0.0)), is_near.select(z.constant(-1.0), z));
+    let value = |s: N, a: &[N]| (a[1] * cosh(s).square() * -0.5).exp() / cosh(s);
+    let panel = |from: N, to: N| {
+        let square = near.square();
+        N::weighted_sum(Rule::get(), &[from, to - from, square], |y, a| value(a[0] + a[1] * y, &a[1..])) * (to - from)
+    };
+    let end = asinh(is_near.select(alpha, alpha.constant(0.0)));
+    let middle = (-near / SQRT_2).erfc() * 0.5 - (panel(end * 0.0, end * 0.5) + panel(end * 0.5, end)) / PI;
+    is_near.select(middle.ln(), log_skew_normal_tail(far, alpha))
+}
+
+/// The same where z is not near 0.
+fn log_skew_normal_tail<N: Number>(z: N, alpha: N) -> N {
+    // For z < 0 the integral from α on; else 1 − P(Z ≤ −z) of −α.
+    let zero = z.constant(0.0);
+    let is_low = z.lt(zero);
+    let from = is_low.select(alpha, -alpha);
+    let (square, top) = (z.square(), from.max(zero));
+    let high = asinh((top.square() + square.constant(2.0 * FALL) / square).sqrt());
+    let (low, mode) = (asinh(from).max(-high), asinh(top));
+    let panel = |from: N, to: N| {
+        let exponent = |x: N, a: &[N]| (a[1] - x) * (a[1] + x) * a[0] * 0.5;
+        let value = |s: N, a: &[N]| exponent(sinh(s), a).exp() / cosh(s);
+        N::weighted_sum(Rule::get(), &[from, to - from, square, top], |y, a| value(a[0] + a[1] * y, &a[2..]))
+            * (to - from)
+    };
+    // Short panels beside the mode and where it falls, where the integrand turns.
+    let side = |end: N| {
+        let length = (end - mode) / 3.0;
+        let short = length.min(length.constant(5.0)).max(length.constant(-5.0));
+        panel(mode, mode + short) + panel(mode + short, end - short) + panel(end - short, end)
+    };
+    let below = (side(high) - side(low)).ln() - PI.ln() - square * (top.square() + 1.0) * 0.5;
+    is_low.select(below, log1m_exp(is_low.select(zero.constant(-1.0), below)))
 }
 
 /// ln I₀(κ), the modified Bessel function: the mean of exp(κ cos θ), cut off where it has fallen.

@@ -27,6 +27,13 @@ macro_rules! row {
     ($name:literal 3 $f:path) => {
         Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2]), expr: |x| $f(x[0], x[1], x[2]) }
     };
+    ($name:literal 5 $f:path) => {
+        Elementwise {
+            name: $name,
+            host: |x| $f(x[0], x[1], x[2], x[3], x[4]),
+            expr: |x| $f(x[0], x[1], x[2], x[3], x[4]),
+        }
+    };
     ($name:literal 4 $f:path) => {
         Elementwise { name: $name, host: |x| $f(x[0], x[1], x[2], x[3]), expr: |x| $f(x[0], x[1], x[2], x[3]) }
     };
@@ -77,6 +84,7 @@ static TABLE: &[Elementwise] = table! {
     "beta_proportion_lpdf" 3 d::beta_proportion; "uniform_lpdf" 3 d::uniform; "loglogistic_lpdf" 3 d::loglogistic;
     "exp_mod_normal_lpdf" 4 d::exp_mod_normal; "skew_normal_lpdf" 4 d::skew_normal;
     "skew_double_exponential_lpdf" 4 d::skew_double_exponential; "von_mises_lpdf" 3 d::von_mises;
+    "wiener_lpdf" 5 d::wiener;
 
     "bernoulli_lpmf" 2 k::bernoulli_lpmf; "bernoulli_logit_lpmf" 2 k::bernoulli_logit;
     "binomial_lpmf" 3 k::binomial; "binomial_logit_lpmf" 3 k::binomial_logit; "poisson_lpmf" 2 k::poisson;
@@ -107,6 +115,7 @@ static TABLE: &[Elementwise] = table! {
     "exp_mod_normal_lcdf" 4 c::exp_mod_normal_lcdf; "exp_mod_normal_lccdf" 4 c::exp_mod_normal_lccdf;
     "skew_double_exponential_lcdf" 4 c::skew_double_exponential_lcdf;
     "skew_double_exponential_lccdf" 4 c::skew_double_exponential_lccdf;
+    "skew_normal_lcdf" 4 c::skew_normal_lcdf; "skew_normal_lccdf" 4 c::skew_normal_lccdf;
     "neg_binomial_lcdf" 3 c::neg_binomial_lcdf; "neg_binomial_lccdf" 3 c::neg_binomial_lccdf;
     "discrete_range_lcdf" 3 c::discrete_range_lcdf; "discrete_range_lccdf" 3 c::discrete_range_lccdf;
     "gamma_lcdf" 3 c::gamma_lcdf; "gamma_lccdf" 3 c::gamma_lccdf;

@@ -86,6 +86,13 @@ fn unit_vectors_and_sums_to_zero() {
     assert!(sums_to(&value, 0.0));
     assert_near(value.iter().map(|x| x * x).sum(), 0.09 + 0.64 + 0.25);
     assert_eq!(log_density(&zero, &u), 0.0);
+    // Of a matrix by stanli 0.24, whose sides have another basis.
+    let zero = posterior("parameters { sum_to_zero_matrix[3, 4] x; } model { }", json!({}));
+    let value = constrained(&zero, &[0.0, 0.0, 1.0, 1.0, 0.0, 1.0]).pop().unwrap();
+    assert_near(value[1], 0.5773502691896258 - 1.0 / 3.0 + 0.11785113019775793);
+    assert!((0..3).all(|i| sums_to(&value[4 * i..4 * i + 4], 0.0)));
+    assert!((0..4).all(|j| sums_to(&[value[j], value[4 + j], value[8 + j]], 0.0)));
+    assert_near(value.iter().map(|x| x * x).sum(), 3.0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod read;
 mod regressions;
 mod simulate;
 mod support;
+mod written;
 
 use mcvi_expr::{Array, DType, Graph, grad};
 use mcvi_stan::{Diagnostics, Posterior, Program};

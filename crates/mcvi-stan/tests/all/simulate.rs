@@ -96,7 +96,7 @@ fn unconstrained_numbers_are_the_inverse_of_constraints() {
         parameters {
             real a; real<lower=1> b; vector<upper=2>[2] c; matrix<lower=-1, upper=b>[2, 3] d;
             real<offset=3, multiplier=2> e; ordered[3] f; positive_ordered[3] g; simplex[4] h;
-            sum_to_zero_vector[4] j; cholesky_factor_corr[4] k; cholesky_factor_cov[3, 2] l; corr_matrix[4] m;
+            sum_to_zero_vector[4] j; sum_to_zero_matrix[3, 4] q; cholesky_factor_corr[4] k; cholesky_factor_cov[3, 2] l; corr_matrix[4] m;
             cov_matrix[3] n; array[2] simplex[3] o; array[2] matrix[2, 2] p;
         }
         model { }";
