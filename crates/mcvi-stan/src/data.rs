@@ -10,6 +10,45 @@ use crate::value::Value;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
+/// The items of a file. CmdStan also reads NaN, Inf and Infinity, which Python writes although JSON has none of them.
+pub fn parse(text: &str) -> Result<Json, String> {
+    let items: Json = match serde_json::from_str(text) {
+        Ok(items) => items,
+        Err(error) => serde_json::from_str(&quoted(text)).map_err(|_| format!("is not JSON: {error}"))?,
+    };
+    match items {
+        Json::Object(_) => Ok(items),
+        _ => Err("must be an object of JSON, with an item for each name, such as {\"N\": 3}".to_owned()),
+    }
+}
+
+/// The text with numbers that are not finite, outside of strings, between quotation marks.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (i, piece) in text.split('"').enumerate() {
+        if i > 0 {
+            out.push('"');
+        }
+        if i % 2 == 1 {
+            out.push_str(piece);
+            continue;
+        }
+        let mut word = String::new();
+        for c in piece.chars().chain([' ']) {
+            if c.is_ascii_alphanumeric() || "+-.".contains(c) {
+                word.push(c);
+                continue;
+            }
+            let is_odd = word.ends_with("NaN") || word.ends_with("Inf") || word.ends_with("Infinity");
+            out.push_str(&if is_odd { format!("\"{word}\"") } else { std::mem::take(&mut word) });
+            word.clear();
+            out.push(c);
+        }
+        out.pop();
+    }
+    out
+}
+
 /// The value of a data item of a declared type.
 pub fn read(name: &str, item: &Json, sized: &Sized<'_>, span: Span) -> Run<Value> {
     let mut numbers = vec![];

@@ -35,6 +35,11 @@ impl Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
+    /// Whether it is that something is not supported, which no data or parameters change.
+    pub fn is_unsupported(&self) -> bool {
+        self.message.contains("not supported")
+    }
+
     /// With another place that matters.
     pub fn related(mut self, span: Span, remark: impl Into<String>) -> Self {
         self.related.push((span, remark.into()));

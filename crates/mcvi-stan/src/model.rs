@@ -1,7 +1,8 @@
 //! A program with its data as a model of `mcvi`.
 
 use crate::columns;
-use crate::diagnostic::Diagnostics;
+use crate::data;
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::posterior::{Generated, Posterior, SUMMARISED};
 use crate::program::Program;
 use crate::simulate::Simulated;
@@ -120,7 +121,7 @@ impl StanModel {
                 let text = read(&path)?;
                 match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
                     true => columns::read(&text, &checked.tree).map_err(|why| file(&path, &why))?,
-                    false => serde_json::from_str(&text).map_err(|e| file(&path, &format!("is not JSON: {e}")))?,
+                    false => data::parse(&text).map_err(|why| file(&path, &why))?,
                 }
             }
             ProgramData::Values(values) => {
@@ -131,7 +132,10 @@ impl StanModel {
             }
         };
         let posterior = Posterior::new(&checked, &items)?;
-        Ok(StanModel { posterior, name, source: Some(Source { kind: KIND.to_owned(), settings: source }), items })
+        let source = Some(Source { kind: KIND.to_owned(), settings: source });
+        let model = StanModel { posterior, name, source, items };
+        model.check_generated()?;
+        Ok(model)
     }
 
     /// Opens the program and data of a saved run again.
@@ -192,24 +196,55 @@ impl StanModel {
         Ok(quantities)
     }
 
-    /// Generated quantities of draws.
-    fn generated(&self, known: &[Quantity], draws: usize, seed: u64) -> Result<Vec<Quantity>> {
+    /// Generated quantities of draws, and why some are missing: a draw that the program rejects, or cannot go on with, has NaN.
+    fn generated(&self, known: &[Quantity], draws: usize, seed: u64) -> (Vec<Quantity>, Option<String>) {
         let mut out: Vec<Quantity> = vec![];
+        let (mut missing, mut first) = (0, None);
         for i in 0..draws {
             let values: Vec<&[f64]> = known.iter().map(|q| &q.values[i * q.size()..(i + 1) * q.size()]).collect();
             let seed = derive_seed(seed, &format!("generated quantities of draw {i}"));
-            let list = self.posterior.generated(&values, seed).map_err(|e| Error::Target { why: format!("\n{e}") })?;
+            let list = match self.posterior.generated(&values, seed) {
+                Ok(list) => list,
+                Err(mistakes) => {
+                    missing += 1;
+                    first = first.or(Some(mistakes));
+                    out.iter_mut().for_each(|q| q.values.resize((i + 1) * q.size(), f64::NAN));
+                    continue;
+                }
+            };
             if out.is_empty() {
-                out = list
-                    .iter()
-                    .map(|g| Quantity { name: g.name.clone(), shape: g.shape.clone(), values: vec![] })
-                    .collect();
+                let before = |g: &Generated| vec![f64::NAN; i * g.values.len()];
+                let quantity =
+                    |g: &Generated| Quantity { name: g.name.clone(), shape: g.shape.clone(), values: before(g) };
+                out = list.iter().map(quantity).collect();
             }
             for (quantity, Generated { values, .. }) in out.iter_mut().zip(list) {
                 quantity.values.extend(values);
             }
         }
-        Ok(out)
+        let why = first.and_then(|mistakes| {
+            let mistake = mistakes.list.first()?;
+            let line = mistakes.sources.line(mistake.span);
+            Some(format!(
+                "Generated quantities of {missing} of {draws} draws are missing; line {line}: {}",
+                mistake.message
+            ))
+        });
+        (out, why)
+    }
+
+    /// Runs the generated quantities once, where unconstrained parameters are 0: what is not supported is known before a fit.
+    fn check_generated(&self) -> std::result::Result<(), OpenError> {
+        if self.posterior.program().tree.generated_quantities.is_empty() {
+            return Ok(());
+        }
+        let origin = [vec![0.0; self.posterior.dim()]];
+        let Ok(known) = self.constrained(&origin, usize::MAX, Hardware::with_threads(1)) else { return Ok(()) };
+        let values: Vec<&[f64]> = known.iter().map(|q| q.values.as_slice()).collect();
+        match self.posterior.generated(&values, 0) {
+            Err(mistakes) if mistakes.list.iter().any(Diagnostic::is_unsupported) => Err(mistakes.into()),
+            _ => Ok(()),
+        }
     }
 
     /// A draw from the prior, and of data, as a mistake of the model's if there is none.
@@ -268,12 +303,12 @@ impl BayesianModel for StanModel {
     /// Without a seed, parameters and small transformed parameters: what is summarised over many draws.
     fn quantities(&self, z: &[Vec<f64>], seed: Option<u64>, hardware: Hardware) -> Result<Quantities> {
         let mut known = self.constrained(z, if seed.is_some() { usize::MAX } else { SUMMARISED }, hardware)?;
-        let generated = match seed {
-            Some(seed) => self.generated(&known, z.len(), seed)?,
-            None => vec![],
+        let (generated, note) = match seed {
+            Some(seed) => self.generated(&known, z.len(), seed),
+            None => (vec![], None),
         };
         let mut transformed = known.split_off(self.posterior.parameters().count());
-        let mut out = Quantities { parameters: known, ..Quantities::default() };
+        let mut out = Quantities { parameters: known, note, ..Quantities::default() };
         // Single numbers come first: they are what most readers look for.
         transformed.sort_by_key(|q| if seed.is_some() { 0 } else { q.size() });
         out.generated = transformed;

@@ -1,5 +1,6 @@
 //! Which of Stan's functions are supported, found by calling each.
 
+use crate::diagnostic::Diagnostic;
 use crate::interpret::Machine;
 use crate::source::Span;
 use crate::syntax::ast::{Base, Tree};
@@ -35,10 +36,10 @@ fn works(name: &str, of_parameters: bool) -> bool {
             return false;
         };
         let mut machine = Machine::new(&tree, 64);
-        let refused = |message: &str| message.contains("not supported") || message.contains("cannot depend on");
+        let refused = |m: &Diagnostic| m.is_unsupported() || m.message.contains("cannot depend on");
         match machine.library(name, arguments, Span::default()) {
             Ok(_) => true,
-            Err(mistake) => !refused(&mistake.message),
+            Err(mistake) => !refused(&mistake),
         }
     })
 }

@@ -55,8 +55,11 @@ pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
     let (model, hardware) = (&p.model, p.approximation.hardware());
     let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
     let count = outcome.pointwise.unwrap_or(POINTWISE / observations.max(1)).clamp(1, z.len());
+    let missing = |q: &Quantities| q.note.as_ref().map_or_else(String::new, |note| format!("\n{note}"));
     if count == z.len() {
-        return Ok((model.quantities(z, Some(seed), hardware)?, String::new()));
+        let all = model.quantities(z, Some(seed), hardware)?;
+        let note = missing(&all);
+        return Ok((all, note));
     }
     let some: Vec<Vec<f64>> = (0..count).map(|i| z[i * z.len() / count].clone()).collect();
     let some = model.quantities(&some, Some(seed), hardware)?;
@@ -64,7 +67,7 @@ pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
         "\nLog likelihoods of observations and replicated data are those of {count} of the {} draws; for all: --pointwise all",
         z.len()
     );
-    let note = if some.log_likelihood.is_empty() { String::new() } else { note };
+    let note = if some.log_likelihood.is_empty() { missing(&some) } else { note + &missing(&some) };
     let all = model.quantities(z, None, hardware)?;
     Ok((Quantities { parameters: all.parameters, generated: all.generated, ..some }, note))
 }

@@ -87,3 +87,22 @@ fn columns_of_a_table_are_data() {
     assert!(why.contains("line 3, column x: \"many\" is not a number"), "{why}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn files_may_have_numbers_that_are_not_finite() {
+    let folder = std::env::temp_dir().join(format!("mcvi-stan-data-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, data) = (folder.join("m.stan"), folder.join("d.json"));
+    let text = "data { array[4] real y; int n; } parameters { real x; } model { x ~ normal(is_nan(y[1]) + y[4], 1); }";
+    std::fs::write(&program, text).unwrap();
+    let open = |text: &str| {
+        std::fs::write(&data, text).unwrap();
+        mcvi_stan::StanModel::open(&program, Some(&data)).map_err(|e| e.to_string())
+    };
+    let model = open("{\"a NaN\": [NaN], \"y\": [NaN, -Infinity,Inf, 2.5e-1], \"n\":3}").unwrap();
+    let (_, y) = model.posterior().data("y").unwrap();
+    assert!(y[0].is_nan() && y[1] == f64::NEG_INFINITY && y[2] == f64::INFINITY && y[3] == 0.25);
+    assert!(open("[1, 2]").unwrap_err().contains("must be an object"));
+    assert!(open("{\"y\": [NaN, }").unwrap_err().contains("is not JSON"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -103,11 +103,11 @@ fn draws_have_the_moments_of_their_families() {
 }
 
 #[test]
-fn mistakes_in_generated_quantities_are_reported() {
+fn mistakes_in_generated_quantities_are_noted() {
     let text = "parameters { real x; } model { } generated quantities { vector[2] v; real y = v[3]; }";
     let model = StanModel::compile(text, &json!({})).unwrap_or_else(|e| panic!("{e}"));
-    let error = model.quantities(&[vec![0.0]], Some(1), Hardware::with_threads(1)).unwrap_err().to_string();
-    assert!(error.contains("index 3 is outside 1 to 2"), "{error}");
+    let note = model.quantities(&[vec![0.0]], Some(1), Hardware::with_threads(1)).unwrap().note.unwrap();
+    assert!(note.contains("index 3 is outside 1 to 2"), "{note}");
 }
 
 #[test]
@@ -130,4 +130,40 @@ fn generated_quantities_without_draws_are_functions_of_the_parameters() {
     assert_eq!(names, ["double_x", "pair"]);
     assert_eq!(found.generated[0].values, [3.0, -2.0]);
     assert_eq!(found.generated[1].values, [3.0, 6.0, -2.0, -4.0]);
+}
+
+#[test]
+fn draws_that_generated_quantities_reject_are_missing() {
+    let program = |statement: &str| {
+        let generated = format!("generated quantities {{ real y = normal_rng(x, 1); {statement} real z = 2 * y; }}");
+        format!("parameters {{ real x; }} model {{ x ~ std_normal(); }} {generated}")
+    };
+    let quantities = |statement: &str| {
+        let model = StanModel::compile(&program(statement), &json!({})).unwrap_or_else(|e| panic!("{e}"));
+        model.quantities(&vec![vec![0.0]; 400], Some(3), Hardware::with_threads(1)).unwrap()
+    };
+    let some = quantities("if (y < 0) reject(\"y is \", y);");
+    let (y, z) = (&some.generated[0].values, &some.generated[1].values);
+    assert_eq!((y.len(), z.len()), (400, 400));
+    assert!(y.iter().zip(z).all(|(y, z)| (*y >= 0.0 && *z == 2.0 * y) || (y.is_nan() && z.is_nan())));
+    let missing = y.iter().filter(|y| y.is_nan()).count();
+    assert!((100..300).contains(&missing));
+    let note = some.note.unwrap();
+    assert!(
+        note.starts_with(&format!("Generated quantities of {missing} of 400 draws are missing; line 1: ")),
+        "{note}"
+    );
+    assert!(quantities("reject(\"never\");").note.unwrap().contains("400 of 400"));
+    assert_eq!(quantities("").note, None);
+}
+
+#[test]
+fn what_generated_quantities_cannot_do_is_known_before_a_fit() {
+    let program = "parameters { real x; } model { x ~ std_normal(); }
+        generated quantities { vector[2] s = singular_values([[1, 2], [3, 4]]); }";
+    let parts = mcvi_stan::StanModel::from_parts(
+        mcvi_stan::ProgramText::Text(program.to_owned()),
+        mcvi_stan::ProgramData::Values(json!({})),
+    );
+    assert!(parts.unwrap_err().to_string().contains("`singular_values` is not supported"));
 }

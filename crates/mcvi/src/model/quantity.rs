@@ -36,6 +36,8 @@ pub struct Quantities {
     pub log_prior: Vec<Quantity>,
     /// New observations, drawn given the parameters.
     pub predictive: Vec<Quantity>,
+    /// Why values are missing (NaN), if some are.
+    pub note: Option<String>,
 }
 
 impl Quantity {
