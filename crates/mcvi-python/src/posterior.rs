@@ -14,8 +14,10 @@ use mcvi_cli::report;
 use mcvi_cli::store::folder::Staging;
 use mcvi_cli::store::zarr::Values;
 use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,8 +151,14 @@ impl Fit {
 
     /// The groups of arrays that ArviZ expects.
     fn groups<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let made = py.detach(|| fit::groups(&self.outcome, &self.quantities()?, self.request.settings.seed));
-        let made = self.or_raise(py, made)?;
+        let made = py.detach(|| {
+            let all = self.quantities()?;
+            Ok((fit::groups(&self.outcome, &all, self.request.settings.seed)?, all.note))
+        });
+        let (made, note) = self.or_raise(py, made)?;
+        if let Some(note) = note {
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note)?, 1)?;
+        }
         let groups = PyList::empty(py);
         for group in made {
             let variables = PyList::empty(py);

@@ -62,3 +62,20 @@ def test_what_a_function_raises_is_raised():
         mcvi.fit(mcvi.external(lambda z: -0.5 * z**2, lambda z: -z, dim=2))
     with pytest.raises(mcvi.UsageError, match="dim"):
         mcvi.external(np.sum, np.sum, dim=0)
+
+
+def test_missing_libraries_are_named(monkeypatch):
+    monkeypatch.setattr("mcvi.models.find_spec", lambda name: None)
+    with pytest.raises(mcvi.UsageError, match="this needs torch: pip install torch"):
+        mcvi.from_torch(lambda z: z, dim=1)
+    with pytest.raises(mcvi.UsageError, match="this needs jax and numpyro: pip install jax numpyro"):
+        mcvi.from_numpyro(lambda: None)
+
+
+def test_missing_generated_quantities_are_warned_of():
+    program = """parameters { real x; } model { x ~ std_normal(); }
+        generated quantities { real y = normal_rng(x, 1); if (y < 0) reject("y is ", y); }"""
+    post = mcvi.fit(program, progress=False)
+    with pytest.warns(UserWarning, match="of 4000 draws are missing; line 2: the program rejects: y is"):
+        drawn = post.to_arviz().posterior["y"].values
+    assert 0.4 < np.isnan(drawn).mean() < 0.6

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 
+from mcvi._errors import UsageError
 from mcvi.models.base import Model, external
 
 if TYPE_CHECKING:
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["Model", "external", "from_jax", "from_numpyro", "from_pymc", "from_torch"]
 
 
+def needs(*libraries: str) -> None:
+    """Says what to install where an adapter's library is missing."""
+    missing = [library for library in libraries if find_spec(library) is None]
+    if missing:
+        raise UsageError(f"this needs {' and '.join(missing)}: pip install {' '.join(missing)}")
+
+
 def from_jax(log_density: Callable[[jax.Array], jax.Array], dim: int, *, name: str = "jax") -> Model:
     """A model from a function of JAX: of a batch ``[rows, dim]`` with result ``[rows]``, or of one point with one number.
 
@@ -22,6 +31,7 @@ def from_jax(log_density: Callable[[jax.Array], jax.Array], dim: int, *, name: s
     >>> banana = lambda z: -0.5 * (z[:, 0] ** 2 + (z[:, 1] - z[:, 0] ** 2 / 2) ** 2)
     >>> mcvi.fit(mcvi.from_jax(banana, dim=2))
     """
+    needs("jax")
     from mcvi.models.jax import JaxModel
 
     return JaxModel(log_density, dim, name)
@@ -32,6 +42,7 @@ def from_torch(log_density: Callable[[torch.Tensor], torch.Tensor], dim: int, *,
 
     >>> mcvi.fit(mcvi.from_torch(lambda z: -0.5 * (z**2).sum(1), dim=3))
     """
+    needs("torch")
     from mcvi.models.torch import TorchModel
 
     return TorchModel(log_density, dim, name)
@@ -51,6 +62,7 @@ def from_numpyro(
 
     >>> mcvi.fit(mcvi.from_numpyro(eight_schools, J=8, sigma=sigma, y=y))
     """
+    needs("jax", "numpyro")
     from mcvi.models.numpyro import NumPyroModel
 
     return NumPyroModel(model, args, kwargs, dims or {}, coords or {})
@@ -62,6 +74,7 @@ def from_pymc(model: pymc.Model) -> Model:
     >>> with pm.Model(coords={"school": names}) as schools: ...
     >>> mcvi.fit(mcvi.from_pymc(schools))
     """
+    needs("jax", "pymc")
     from mcvi.models.pymc import PyMCModel
 
     return PyMCModel(model)
