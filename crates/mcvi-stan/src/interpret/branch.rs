@@ -18,46 +18,28 @@ struct Side {
 }
 
 impl<'p> Machine<'p> {
-    /// `if (condition) then else otherwise`, and what follows in the block, where the condition depends on parameters.
-    /// If one side returns, what follows belongs to the other.
-    pub fn branch_then(
+    /// `if (condition) then else otherwise` where the condition depends on parameters. If one side returns, or goes on with the
+    /// next iteration, what follows belongs to the other.
+    pub fn branch(
         &mut self,
         condition: &Value,
         then: &'p Statement,
         otherwise: Option<&'p Statement>,
-        rest: &'p [Statement],
         span: Span,
     ) -> Run<Flow> {
         let floor = self.scope.enter();
-        let yes = self.side(Some(then), &[])?;
-        let no = self.side(otherwise, &[])?;
-        match (&yes.flow, &no.flow) {
-            (Flow::Next, Flow::Next) => {
-                self.merge(condition, yes, no, floor, span)?;
-                self.statements(rest)
-            }
-            (Flow::Return(Some(_)), Flow::Return(Some(_))) => self.merge(condition, yes, no, floor, span),
-            (Flow::Return(_), Flow::Next) => {
-                let no = self.side(otherwise, rest)?;
-                self.join_returns(condition, yes, no, floor, span)
-            }
-            (Flow::Next, Flow::Return(_)) => {
-                let yes = self.side(Some(then), rest)?;
-                self.join_returns(condition, yes, no, floor, span)
-            }
-            _ => fail(span, "a branch on parameters cannot leave a loop").map_err(help),
+        let mut yes = self.side(Some(then))?;
+        let mut no = self.side(otherwise)?;
+        if !matches!((&yes.flow, &no.flow), (Flow::Next, Flow::Next)) {
+            let in_loop = matches!((&yes.flow, &no.flow), (Flow::Continue, _) | (_, Flow::Continue));
+            yes = self.carried_on(yes, in_loop, span)?;
+            no = self.carried_on(no, in_loop, span)?;
         }
-    }
-
-    fn join_returns(&mut self, condition: &Value, yes: Side, no: Side, floor: usize, span: Span) -> Run<Flow> {
-        match (&yes.flow, &no.flow) {
-            (Flow::Return(Some(_)), Flow::Return(Some(_))) => self.merge(condition, yes, no, floor, span),
-            _ => fail(span, "a branch on parameters must return on both sides, or on none").map_err(help),
-        }
+        self.merge(condition, yes, no, floor, span)
     }
 
     /// Runs one side from the state before, which is restored.
-    fn side(&mut self, statement: Option<&'p Statement>, rest: &'p [Statement]) -> Run<Side> {
+    fn side(&mut self, statement: Option<&'p Statement>) -> Run<Side> {
         let before = (self.scope.clone(), self.target.len());
         let mut flow = Flow::Next;
         let mut rejects = false;
@@ -72,12 +54,37 @@ impl<'p> Machine<'p> {
                 flow = self.block(body)?;
             }
         }
-        if matches!(flow, Flow::Next) && !rest.is_empty() && !rejects {
-            flow = self.block(rest)?;
-        }
         let target = self.target.split_off(before.1);
         let scope = std::mem::replace(&mut self.scope, before.0);
         Ok(Side { scope, target, flow, rejects })
+    }
+
+    /// Goes on from the end of a side with what follows the branch: in the loop's body, or in the function.
+    fn carried_on(&mut self, side: Side, in_loop: bool, span: Span) -> Run<Side> {
+        if !matches!(side.flow, Flow::Next) || side.rejects {
+            return Ok(side);
+        }
+        let before = (std::mem::replace(&mut self.scope, side.scope), self.target.len());
+        self.target.extend(side.target);
+        let after = std::mem::take(&mut self.after);
+        let mut flow = Ok(Flow::Next);
+        for (i, rest) in after.iter().enumerate().rev() {
+            flow = match rest {
+                Some(rest) => {
+                    self.after = after[..i].to_vec();
+                    self.block(rest)
+                }
+                None if in_loop => break,
+                None => fail(span, "a branch on parameters cannot leave a loop").map_err(help),
+            };
+            if !matches!(flow, Ok(Flow::Next)) {
+                break;
+            }
+        }
+        self.after = after;
+        let target = self.target.split_off(before.1);
+        let scope = std::mem::replace(&mut self.scope, before.0);
+        Ok(Side { scope, target, flow: flow?, rejects: false })
     }
 
     /// Selects what both sides left.
@@ -113,10 +120,21 @@ impl<'p> Machine<'p> {
             self.add_to_target(&chosen);
         }
         match (yes.flow, no.flow) {
+            (Flow::Next, Flow::Next) => Ok(Flow::Next),
             (Flow::Return(Some(a)), Flow::Return(Some(b))) => {
                 Ok(Flow::Return(Some(self.select(condition, &a, &b, span)?)))
             }
-            _ => Ok(Flow::Next),
+            // The value of a side that rejects does not matter.
+            (Flow::Return(a), Flow::Next) if no.rejects => Ok(Flow::Return(a)),
+            (Flow::Next, Flow::Return(b)) if yes.rejects => Ok(Flow::Return(b)),
+            (Flow::Return(None), Flow::Return(None) | Flow::Next) | (Flow::Next, Flow::Return(None)) => {
+                Ok(Flow::Return(None))
+            }
+            (Flow::Continue, Flow::Continue | Flow::Next) | (Flow::Next, Flow::Continue) => Ok(Flow::Continue),
+            (Flow::Return(_), Flow::Next) | (Flow::Next, Flow::Return(_)) => {
+                fail(span, "a branch on parameters must return on both sides, or on none").map_err(help)
+            }
+            _ => fail(span, "a branch on parameters cannot leave a loop").map_err(help),
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Machine<'p> {
     rng: StdRng,
     steps: u64,
     calls: usize,
+    /// What follows the statement that is run, in the blocks around it, the innermost last; none around a loop's body.
+    after: Vec<Option<&'p [Statement]>>,
     /// How many parameters have been read.
     free: u32,
 }
@@ -103,6 +105,7 @@ impl<'p> Machine<'p> {
             rng: StdRng::seed_from_u64(0),
             steps: 0,
             calls: 0,
+            after: vec![],
             free: 0,
         }
     }

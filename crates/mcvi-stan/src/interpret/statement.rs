@@ -9,13 +9,15 @@ use crate::value::{Selection, Value};
 impl<'p> Machine<'p> {
     pub fn statements(&mut self, list: &'p [Statement]) -> Run<Flow> {
         for (i, statement) in list.iter().enumerate() {
-            if let StatementKind::If { condition, then, otherwise } = &statement.kind {
-                let value = self.expression(condition)?;
-                if value.number().is_none() {
-                    return self.branch_then(&value, then, otherwise.as_deref(), &list[i + 1..], statement.span);
-                }
-            }
-            match self.statement(statement)? {
+            let depth = self.after.len();
+            let is_loop = matches!(
+                statement.kind,
+                StatementKind::While { .. } | StatementKind::For { .. } | StatementKind::ForEach { .. }
+            );
+            self.after.push((!is_loop).then_some(&list[i + 1..]));
+            let flow = self.statement(statement);
+            self.after.truncate(depth);
+            match flow? {
                 Flow::Next => {}
                 other => return Ok(other),
             }
@@ -79,7 +81,7 @@ impl<'p> Machine<'p> {
                 return match value.number() {
                     Some(x) if x != 0.0 => self.block(std::slice::from_ref(then)),
                     Some(_) => otherwise.as_deref().map_or(Ok(Flow::Next), |o| self.block(std::slice::from_ref(o))),
-                    None => self.branch_then(&value, then, otherwise.as_deref(), &[], span),
+                    None => self.branch(&value, then, otherwise.as_deref(), span),
                 };
             }
             StatementKind::While { condition, body } => return self.while_loop(condition, body, span),

@@ -77,7 +77,9 @@ impl<'p> Machine<'p> {
             };
             self.scope.declare(parameter.name.text.clone(), value);
         }
+        let after = std::mem::take(&mut self.after);
         let flow = self.block(std::slice::from_ref(body));
+        self.after = after;
         self.scope.reveal(floor);
         self.calls -= 1;
         match flow? {

@@ -97,6 +97,27 @@ fn branches_on_parameters_select() {
     assert_near(target_with("target += f(x) + f(y);", f, json!({})), x + 5.0 * y);
     assert_near(target("real s = 1; if (x > y) { s = x; target += 2; } else s = y; target += s;"), x + 2.0);
     assert_near(target("if (x < y) reject(\"x is \", x); target += x;"), x);
+    // A side that returns, or goes on with the next iteration, leaves what follows to the other, however deep it is.
+    let f = "functions {
+        real g(real a) { real b = 2; if (a > 1) return 2 * a; else if (a < 0) { { b *= 3; } return a * b; } b += 1; return a + b; }
+        real h(real a) { if (a > 0) { b_checked(a); return a; } else { if (a > -0.5) { return 7; } } return 11 * a; }
+        real r(real a) { if (a < 0) reject(\"a is \", a); else return 3 * a; }
+        void b_checked(real a) { if (a > 5) return; print(\"small\"); }
+        void early_lp(real a) { target += 1; if (a > 0) return; target += 10 * a; }
+    }";
+    let term = |statement: &str| target_with(statement, f, json!({}));
+    assert_near(term("target += g(x) + 100 * g(y) + 10000 * g(x + 1);"), x + 3.0 + 600.0 * y + 20000.0 * (x + 1.0));
+    assert_near(term("target += h(x) + 100 * h(y) + 10000 * h(-x);"), x + 1100.0 * y + 70000.0);
+    assert_near(term("target += r(x);"), 3.0 * x);
+    assert_near(term("early_lp(x); early_lp(y);"), 2.0 + 10.0 * y);
+    assert_near(
+        term(
+            "for (i in 1:3) { if (x > 0.5 * (i - 1)) { target += 10 * x; continue; } if (i == 3) continue; target += i * y; }",
+        ),
+        10.0 * x + 2.0 * y,
+    );
+    let leaves = "parameters { real x; } model { for (i in 1:3) { if (x > i) break; target += x; } }";
+    assert_eq!(refusal(leaves, json!({})), "a branch on parameters cannot leave a loop");
     assert_eq!(
         refusal("parameters { real x; } model { while (x > 0) target += x; }", json!({})),
         "how often a loop runs cannot depend on parameters"
