@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::micro::Lists;
-use super::strided::{gather, offset, scatter};
+use super::strided::{Gather, gatherer, offset, scatter};
 use super::tape::{Draft, Loc};
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{Place, Strided};
@@ -68,6 +68,7 @@ pub(super) fn job<T: Convert>(
             to_strides,
             zero_first: zero_first.map(|&(place, len)| (layout.at(place), len)),
             convert,
+            gather: gatherer(layout.level),
             listed: listed.filter(|_| TypeId::of::<S>() == TypeId::of::<T>()),
         })
     }
@@ -88,6 +89,7 @@ struct CopyJob<S, T> {
     to_strides: Vec<isize>,
     zero_first: Option<(At<T>, usize)>,
     convert: fn(S) -> T,
+    gather: Gather<S>,
     /// How to copy a few elements, if they are moved as they are.
     listed: Option<(Lists, CopyElement)>,
 }
@@ -153,17 +155,19 @@ impl<S: Copy + Send + Sync + 'static, T: Convert> Job for CopyJob<S, T> {
         let memory = scratch.bytes().as_mut_ptr();
         let read: *mut S = memory.cast();
         let converted: *mut T = memory.wrapping_add(CHUNK * size_of::<S>()).cast();
+        let same = TypeId::of::<S>() == TypeId::of::<T>();
         let mut first = start;
         while first < end {
             let n = CHUNK.min(end - first);
             // SAFETY: scratch holds a chunk of each type; strides stay within complete buffers, and the tile owns
             // the elements it writes.
             unsafe {
-                gather(read, ctx.ptr(self.from), &self.from_dims, &self.from_strides, first, n);
-                for i in 0..n {
+                (self.gather)(read, ctx.ptr(self.from), &self.from_dims, &self.from_strides, first, n);
+                let moved = if same { read.cast() } else { converted };
+                for i in 0..if same { 0 } else { n } {
                     *converted.add(i) = (self.convert)(*read.add(i));
                 }
-                scatter(converted, ctx.ptr(self.to), &self.to_dims, &self.to_strides, first, n);
+                scatter(moved, ctx.ptr(self.to), &self.to_dims, &self.to_strides, first, n);
             }
             first += n;
         }

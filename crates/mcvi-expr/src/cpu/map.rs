@@ -5,9 +5,9 @@ mod write;
 
 use super::arena::Arena;
 use super::micro::{Lists, Micro, Term, as_muladd, lists, micro};
-use super::reduce::{Columns, Run, fold, reducers};
+use super::reduce::{Columns, Reducers, Rows, Run, fold, reducers};
 use super::sources::Float;
-use super::strided::{fill, gather};
+use super::strided::{Gather, fill, gatherer};
 use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
 use crate::graph::Reduction;
@@ -65,6 +65,7 @@ struct Reduce<T> {
     over: Over,
     to: At<T>,
     run: Run<T>,
+    rows: Rows<T>,
     columns: Columns<T>,
 }
 
@@ -83,6 +84,7 @@ pub(super) struct MapJob<T> {
     code: Vec<Instruction<T>>,
     stores: Vec<Store<T>>,
     reduces: Vec<Reduce<T>>,
+    gather: Gather<T>,
     lists: Lists,
     cost: f64,
 }
@@ -216,8 +218,8 @@ impl<T: Float> MapJob<T> {
             stores.push(Store { slot, to: layout.at(store.to), direct, roomy });
         }
         let reduces = map.reduces.iter().map(|r| {
-            let (run, columns) = reducers(layout.level, r.how);
-            Reduce { slot: slot_of(r.value), how: r.how, over: r.over, to: layout.at(r.to), run, columns }
+            let Reducers { run, rows, columns } = reducers(layout.level, r.how);
+            Reduce { slot: slot_of(r.value), how: r.how, over: r.over, to: layout.at(r.to), run, rows, columns }
         });
         let reduces = reduces.collect();
         let slots = registers.count;
@@ -248,6 +250,7 @@ impl<T: Float> MapJob<T> {
             code,
             stores,
             reduces,
+            gather: gatherer(layout.level),
             lists: lists::<T>(layout.level),
             cost: 50.0 + map.total as f64 * map.element_cost() * size_of::<T>() as f64 / 8.0,
         }
@@ -267,11 +270,15 @@ impl<T: Float> MapJob<T> {
                     unsafe { *to = fold(r.how, *to, (r.run)(values, n)) };
                 }
                 Over::Rows => segments(first, n, self.row, |row, column, offset, len| {
-                    let to = ctx.ptr(r.to).wrapping_add(row);
-                    // SAFETY: tiles are whole rows, so this one owns the row's result.
+                    let (to, values) = (ctx.ptr(r.to).wrapping_add(row), values.wrapping_add(offset));
+                    // SAFETY: tiles are whole rows, so this one owns the rows' results.
                     unsafe {
-                        let part = (r.run)(values.add(offset), len);
-                        *to = if column == 0 { part } else { fold(r.how, *to, part) };
+                        if column == 0 && len >= self.row {
+                            (r.rows)(to, values, len / self.row, self.row);
+                        } else {
+                            let part = (r.run)(values, len);
+                            *to = if column == 0 { part } else { fold(r.how, *to, part) };
+                        }
                     }
                 }),
                 Over::Columns => {
@@ -327,7 +334,9 @@ impl<T: Float> Job for MapJob<T> {
         for load in &self.loads {
             if let Some(r) = &load.repeated {
                 // SAFETY: there is room for this much, and a tile has at least as many elements.
-                unsafe { gather(rows.add(r.at), ctx.ptr(load.from), &load.dims, &load.strides, 0, self.chunk + r.row) };
+                unsafe {
+                    (self.gather)(rows.add(r.at), ctx.ptr(load.from), &load.dims, &load.strides, 0, self.chunk + r.row);
+                }
             }
         }
         for r in &self.reduces {
@@ -354,7 +363,7 @@ impl<T: Float> Job for MapJob<T> {
                     if let Some(r) = &load.repeated {
                         slots[load.slot] = rows.add(r.at + first % r.row);
                     } else if !load.dims.is_empty() {
-                        gather(register, from, &load.dims, &load.strides, first, n);
+                        (self.gather)(register, from, &load.dims, &load.strides, first, n);
                     } else if !load.copied && (whole || ctx.alone) {
                         // Reading up to a vector too far stays within the arena, and nothing writes there now.
                         slots[load.slot] = from.add(first);
@@ -389,14 +398,16 @@ impl<T: Float> Job for MapJob<T> {
     }
 }
 
-/// Parts of the elements `first..first + n` that lie in one row: row, first column, offset from `first`, length.
+/// Parts of the elements `first..first + n` that are whole rows or lie in one: first row, first column, offset from `first`,
+/// length.
 fn segments(first: usize, n: usize, row: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
     let (mut r, mut column, mut offset) = (first / row, first % row, 0);
     while offset < n {
-        let len = (row - column).min(n - offset);
+        let left = n - offset;
+        let len = if column == 0 && left >= row { left - left % row } else { (row - column).min(left) };
         f(r, column, offset, len);
         offset += len;
-        r += 1;
+        r += len.div_ceil(row);
         column = 0;
     }
 }

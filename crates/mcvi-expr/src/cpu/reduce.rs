@@ -18,14 +18,19 @@ pub(super) fn fold<T: Float>(how: Reduction, a: T, b: T) -> T {
 /// Reduce n ≥ 1 elements, in an order that depends on n alone.
 pub(super) type Run<T> = unsafe fn(from: *const T, n: usize) -> T;
 
+/// Reduce rows of this length, each as [`Run`] does.
+pub(super) type Rows<T> = unsafe fn(to: *mut T, from: *const T, rows: usize, row: usize);
+
 /// Take n elements, which begin in this column of rows of this length, into what their columns have been reduced to.
 pub(super) type Columns<T> = unsafe fn(to: *mut T, from: *const T, n: usize, column: usize, row: usize);
+
+/// Elements that are reduced side by side.
+const WIDTH: usize = 16;
 
 /// # Safety
 /// `from` must be valid for n elements.
 #[inline(always)]
 unsafe fn run<T: Float, const MAX: bool>(from: *const T, n: usize) -> T {
-    const WIDTH: usize = 16;
     let (how, nothing) = if MAX { (Reduction::Max, f64::NEG_INFINITY) } else { (Reduction::Sum, -0.0) };
     // SAFETY: promised by the caller.
     unsafe {
@@ -55,6 +60,35 @@ unsafe fn run<T: Float, const MAX: bool>(from: *const T, n: usize) -> T {
             }
         }
         lanes[0]
+    }
+}
+
+/// # Safety
+/// `from` must be valid for `rows * row` elements, `to` for one of each row.
+#[inline(always)]
+unsafe fn all_rows<T: Float, const MAX: bool>(to: *mut T, from: *const T, rows: usize, row: usize) {
+    const TOGETHER: usize = 8;
+    let how = if MAX { Reduction::Max } else { Reduction::Sum };
+    let mut r = 0;
+    // A short row is a chain of operations that wait for each other; several of them need not.
+    while row < WIDTH && r + TOGETHER <= rows {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let from = from.add(r * row);
+            let mut values: [T; TOGETHER] = std::array::from_fn(|i| *from.add(i * row));
+            for column in 1..row {
+                for (i, value) in values.iter_mut().enumerate() {
+                    *value = fold(how, *value, *from.add(i * row + column));
+                }
+            }
+            to.add(r).cast::<[T; TOGETHER]>().write_unaligned(values);
+        }
+        r += TOGETHER;
+    }
+    while r < rows {
+        // SAFETY: promised by the caller.
+        unsafe { *to.add(r) = run::<T, MAX>(from.add(r * row), row) };
+        r += 1;
     }
 }
 
@@ -105,6 +139,14 @@ macro_rules! level {
             }
 
             /// # Safety
+            /// As for [`super::all_rows`], on a processor with the level's features.
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn rows<T: Float, const MAX: bool>(to: *mut T, from: *const T, rows: usize, row: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { super::all_rows::<T, MAX>(to, from, rows, row) }
+            }
+
+            /// # Safety
             /// As for [`super::add_columns`], on a processor with the level's features.
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn columns<T: Float, const MAX: bool>(
@@ -127,15 +169,31 @@ level!(avx2, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
 level!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
 
+/// What reduces at a level.
+pub(super) struct Reducers<T> {
+    pub run: Run<T>,
+    pub rows: Rows<T>,
+    pub columns: Columns<T>,
+}
+
 /// What reduces at a level, which must not be above [`Level::detect`] when it runs.
-pub(super) fn reducers<T: Float>(level: Level, how: Reduction) -> (Run<T>, Columns<T>) {
-    fn of<T: Float, const MAX: bool>(level: Level) -> (Run<T>, Columns<T>) {
+pub(super) fn reducers<T: Float>(level: Level, how: Reduction) -> Reducers<T> {
+    fn of<T: Float, const MAX: bool>(level: Level) -> Reducers<T> {
+        macro_rules! at {
+            ($level:ident) => {
+                Reducers {
+                    run: $level::run::<T, MAX>,
+                    rows: $level::rows::<T, MAX>,
+                    columns: $level::columns::<T, MAX>,
+                }
+            };
+        }
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => (avx512::run::<T, MAX>, avx512::columns::<T, MAX>),
+            Level::Avx512 => at!(avx512),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => (avx2::run::<T, MAX>, avx2::columns::<T, MAX>),
-            _ => (baseline::run::<T, MAX>, baseline::columns::<T, MAX>),
+            Level::Avx2 => at!(avx2),
+            _ => at!(baseline),
         }
     }
     if how == Reduction::Max { of::<T, true>(level) } else { of::<T, false>(level) }

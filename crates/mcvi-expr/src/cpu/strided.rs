@@ -1,5 +1,6 @@
 //! Reading and writing elements through strides.
 
+use super::micro::Level;
 use crate::shape::MAX_RANK;
 
 /// # Safety
@@ -24,10 +25,15 @@ const BLOCK: usize = 8;
 /// Elements from which a row is worth a call.
 const LONG: usize = 128;
 
+/// Copy elements `first..first + n` of an array with these dims and strides.
+pub(super) type Gather<T> =
+    unsafe fn(to: *mut T, from: *const T, dims: &[usize], strides: &[isize], first: usize, n: usize);
+
 /// Copy rows of fewer than [`BLOCK`] elements.
 ///
 /// # Safety
 /// `to` must be valid for `rows * N` elements, and `from` wherever the strides reach.
+#[inline(always)]
 unsafe fn short_rows<T: Copy, const N: usize>(to: *mut T, from: *const T, rows: usize, outer: isize, step: isize) {
     for r in 0..rows {
         for c in 0..N {
@@ -37,22 +43,31 @@ unsafe fn short_rows<T: Copy, const N: usize>(to: *mut T, from: *const T, rows: 
     }
 }
 
-/// Copy rows of at least [`BLOCK`] elements that are contiguous or all the same. The last block of a row overlaps the one before it.
+/// Copy rows of at least [`BLOCK`] elements that are contiguous or all the same. The last block of a row may overlap the one before it.
 ///
 /// # Safety
 /// `to` must be valid for `rows * inner` elements, and `from` wherever the strides reach; `inner >= BLOCK`.
+#[inline(always)]
 unsafe fn blocks<T: Copy, const STEP: usize>(to: *mut T, from: *const T, rows: usize, inner: usize, outer: isize) {
-    for r in 0..rows {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let (to, from) = (to.add(r * inner), from.offset(r as isize * outer));
-            let block = |at: usize| {
-                let values: [T; BLOCK] = std::array::from_fn(|i| *from.add((at + i) * STEP));
+    let (mut to, mut from, last) = (to, from, inner - BLOCK);
+    for _ in 0..rows {
+        let mut at = 0;
+        loop {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let values = match STEP {
+                    0 => [*from; BLOCK],
+                    _ => from.add(at).cast::<[T; BLOCK]>().read_unaligned(),
+                };
                 to.add(at).cast::<[T; BLOCK]>().write_unaligned(values);
-            };
-            (0..inner / BLOCK).for_each(|b| block(b * BLOCK));
-            block(inner - BLOCK);
+            }
+            if at == last {
+                break;
+            }
+            at = last.min(at + BLOCK);
         }
+        to = to.wrapping_add(inner);
+        from = from.wrapping_offset(outer);
     }
 }
 
@@ -60,6 +75,7 @@ unsafe fn blocks<T: Copy, const STEP: usize>(to: *mut T, from: *const T, rows: u
 ///
 /// # Safety
 /// `to` must be valid for `rows * inner` elements, and `from` wherever the strides reach.
+#[inline(always)]
 unsafe fn whole_rows<T: Copy>(to: *mut T, from: *const T, rows: usize, inner: usize, [outer, step]: [isize; 2]) {
     // SAFETY: promised by the caller; rows that are not short have a block.
     unsafe {
@@ -71,31 +87,29 @@ unsafe fn whole_rows<T: Copy>(to: *mut T, from: *const T, rows: usize, inner: us
             (5, _) => short_rows::<T, 5>(to, from, rows, outer, step),
             (6, _) => short_rows::<T, 6>(to, from, rows, outer, step),
             (7, _) => short_rows::<T, 7>(to, from, rows, outer, step),
-            (LONG.., 1) => (0..rows).for_each(|r| {
-                std::ptr::copy_nonoverlapping(from.offset(r as isize * outer), to.add(r * inner), inner);
-            }),
+            (LONG.., 1) => {
+                for r in 0..rows {
+                    std::ptr::copy_nonoverlapping(from.offset(r as isize * outer), to.add(r * inner), inner);
+                }
+            }
             (_, 0) => blocks::<T, 0>(to, from, rows, inner, outer),
             (_, 1) => blocks::<T, 1>(to, from, rows, inner, outer),
-            _ => (0..rows).for_each(|r| {
-                let (to, from) = (to.add(r * inner), from.offset(r as isize * outer));
-                (0..inner).for_each(|i| *to.add(i) = *from.offset(i as isize * step));
-            }),
+            _ => {
+                for r in 0..rows {
+                    let (to, from) = (to.add(r * inner), from.offset(r as isize * outer));
+                    for i in 0..inner {
+                        *to.add(i) = *from.offset(i as isize * step);
+                    }
+                }
+            }
         }
     }
 }
 
-/// Copy elements `first..first + n` of a strided array to `to`.
-///
 /// # Safety
 /// `to` must be valid for n elements, and every element the strides reach within `dims` must be readable.
-pub(super) unsafe fn gather<T: Copy>(
-    to: *mut T,
-    from: *const T,
-    dims: &[usize],
-    strides: &[isize],
-    first: usize,
-    n: usize,
-) {
+#[inline(always)]
+unsafe fn gather_rows<T: Copy>(to: *mut T, from: *const T, dims: &[usize], strides: &[isize], first: usize, n: usize) {
     let rank = dims.len();
     let (inner, step) = (dims[rank - 1], strides[rank - 1]);
     let (rows, outer) = if rank == 1 { (1, 0) } else { (dims[rank - 2], strides[rank - 2]) };
@@ -132,6 +146,47 @@ pub(super) unsafe fn gather<T: Copy>(
             index[axis] = 0;
             by = 1;
         }
+    }
+}
+
+/// The function of a level.
+macro_rules! level {
+    ($name:ident $(, $feature:literal)?) => {
+        mod $name {
+            /// # Safety
+            /// As for [`super::gather_rows`], on a processor with the level's features.
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn gather<T: Copy>(
+                to: *mut T,
+                from: *const T,
+                dims: &[usize],
+                strides: &[isize],
+                first: usize,
+                n: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::gather_rows(to, from, dims, strides, first, n) }
+            }
+        }
+    };
+}
+
+level!(baseline);
+#[cfg(target_arch = "x86_64")]
+level!(avx2, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+level!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+
+pub(super) use baseline::gather;
+
+/// What copies at a level, which must not be above [`Level::detect`] when it runs.
+pub(super) fn gatherer<T: Copy>(level: Level) -> Gather<T> {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => avx512::gather::<T>,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => avx2::gather::<T>,
+        _ => baseline::gather::<T>,
     }
 }
 
