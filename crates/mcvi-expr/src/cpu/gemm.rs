@@ -8,8 +8,10 @@ use super::tape::Draft;
 use super::{At, Ctx, Job, Layout};
 use crate::plan::{MAX_TERMS, MatMul, Place};
 
-/// Below this many multiplications blocks cost more than they gain.
-const TINY: usize = 2048;
+/// Up to this many multiplications blocks cost more than they gain; our own kernel needs less to begin with than a library.
+fn tiny(level: Level) -> usize {
+    if level == Level::Avx512 { 256 } else { 2048 }
+}
 
 /// Up to this many each is an operation of a list.
 const FEW: usize = 16;
@@ -28,7 +30,7 @@ pub(super) fn job<T: Float>(m: &MatMul, layout: &Layout<'_>) -> Box<dyn Job> {
     let depth = terms.iter().map(|t| t.k).sum();
     let product = Product { m: m.m, n: m.n, items, depth, terms, to: layout.at(m.to), accumulate: m.accumulate };
     let work = m.m * m.n * depth;
-    if work * items <= TINY {
+    if work * items <= tiny(layout.level) {
         return Box::new(Tiny(product, lists::<T>(layout.level)));
     }
     let transposed = product.terms.iter().any(|t| t.b_strides.1 != 1);
