@@ -217,7 +217,8 @@ fn two_modes_are_fitted_by_a_mixture_with_the_right_masses() {
 
 #[test]
 fn far_and_narrow_modes_are_found_or_missed_mass_is_said() {
-    // One that the origin does not lead to, with nearly all of the mass; one that is narrow and far; more than can be fitted.
+    // One that the origin does not lead to, with nearly all of the mass; one that is narrow and far; one that is narrow and near,
+    // and so far away in its own standard deviations only; more than can be fitted.
     let normals = |d: usize, parts: Vec<(f64, f64, f64)>| {
         target(d, move |scope, z| {
             let part = |(share, mean, sd): (f64, f64, f64)| {
@@ -232,6 +233,7 @@ fn far_and_narrow_modes_are_found_or_missed_mass_is_said() {
         (2, vec![(0.024, -5.4, 1.8), (0.976, 5.4, 1.0)]),
         (2, vec![(0.8, 0.0, 2.0), (0.2, 20.0, 0.5)]),
         (8, vec![(0.4, 0.0, 1.0), (0.6, 4.0, 0.25)]),
+        (3, vec![(0.5, 0.0, 1.0), (0.5, 2.0, 0.25)]),
     ];
     for (d, parts) in far {
         let posterior = infer(normals(d, parts.clone()), &request(ChainChoice::Auto, 1)).expect("a posterior");

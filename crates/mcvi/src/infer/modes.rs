@@ -24,7 +24,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::{Arc, OnceLock};
 
-/// Modes are distinct if they are further apart than this, in standard deviations of either.
+/// Modes are distinct if they are further apart than this, in standard deviations of the narrower.
 const APART: f64 = 4.0;
 /// The smallest modes that together hold less than this share of the evidence are not reported.
 const SHARE: f64 = 1e-3;
@@ -161,7 +161,7 @@ fn compare(
         }
         let draws = plain.draw(DRAWS, derive_seed(settings.seed, "modes"))?;
         let (place, mode) = (Initialisation::moments(&draws.z), Mode { diagnostics: Some(draws.diagnose()), ..mode });
-        match known.iter_mut().find(|(other, _)| close(other, &place) || close(&place, other)) {
+        match known.iter_mut().find(|(other, _)| are_close(other, &place)) {
             Some((at, same)) => {
                 let starts = same.starts + mode.starts;
                 if mode.evidence() > same.evidence() {
@@ -248,10 +248,7 @@ pub(super) fn add(
     }
     let d = initialisation.center.len();
     let laplace = log_density + initialisation.log_det() + 0.5 * d as f64 * std::f64::consts::TAU.ln();
-    match modes
-        .iter_mut()
-        .find(|m| close(&m.initialisation, &initialisation) || close(&initialisation, &m.initialisation))
-    {
+    match modes.iter_mut().find(|m| are_close(&m.initialisation, &initialisation)) {
         Some(known) => known.starts += starts,
         None => modes.push(Mode {
             initialisation,
@@ -266,9 +263,9 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Whether another centre is close to this one.
-fn close(this: &Initialisation, other: &Initialisation) -> bool {
-    distance(this, &other.center) < APART
+/// Whether each of two centres is close to the other: a narrow mode on the flank of a wide one is a mode of its own.
+fn are_close(one: &Initialisation, other: &Initialisation) -> bool {
+    distance(one, &other.center) < APART && distance(other, &one.center) < APART
 }
 
 /// Whether a point may be a draw of a Gaussian.

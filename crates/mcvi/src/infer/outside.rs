@@ -82,17 +82,24 @@ impl Outside {
         let apart = |a: &[f64], b: &[f64]| -> f64 {
             a.iter().zip(b).zip(&scale).map(|((a, b), s)| ((a - b) / s).powi(2)).sum()
         };
-        let nearest = |z: &[f64], but: Option<usize>| {
-            let others = reference.iter().enumerate().filter(|(j, _)| Some(*j) != but);
-            others.map(|(_, other)| apart(z, other)).fold(f64::INFINITY, f64::min)
+        // Whether none of them is within a distance, but for one of them.
+        let is_alone = |z: &[f64], within: f64, but: Option<usize>| {
+            reference.iter().enumerate().all(|(j, other)| Some(j) == but || apart(z, other) > within)
         };
-        let limit = FAR * FAR * (0..reference.len()).map(|i| nearest(reference[i], Some(i))).fold(0.0, f64::max);
+        let nearest = |i: usize| {
+            let others = reference.iter().enumerate().filter(|(j, _)| *j != i);
+            others.map(|(_, other)| apart(reference[i], other)).fold(f64::INFINITY, f64::min)
+        };
+        // Most draws have one nearer than the furthest so far.
+        let largest = (0..reference.len())
+            .fold(0.0, |largest, i| if is_alone(reference[i], largest, Some(i)) { nearest(i) } else { largest });
+        let limit = FAR * FAR * largest;
         let mut order: Vec<usize> = (0..self.z.len()).filter(|&i| self.log_weights[i].is_finite()).collect();
         order.sort_by(|&a, &b| self.log_weights[b].total_cmp(&self.log_weights[a]));
         order.truncate(COMPARED);
         let top = self.log_weights[*order.first()?];
         let weight = |i: &usize| (self.log_weights[*i] - top).exp();
-        let far: Vec<usize> = order.iter().copied().filter(|&i| nearest(&self.z[i], None) > limit).collect();
+        let far: Vec<usize> = order.iter().copied().filter(|&i| is_alone(&self.z[i], limit, None)).collect();
         let share = far.iter().map(weight).sum::<f64>() / order.iter().map(weight).sum::<f64>();
         let share = share * (self.log_evidence.value - log_evidence).exp();
         (far.len() >= SEVERAL).then(|| Elsewhere { share, place: self.z[far[0]].clone() })
