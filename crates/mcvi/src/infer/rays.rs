@@ -35,7 +35,7 @@ const NUMBERS: usize = 1 << 17;
 const WORK: f64 = 5e8;
 const NARROWER: f64 = 5.0;
 const SEVERAL: f64 = 200.0;
-const ROUND: f64 = 10.0;
+const ROUND: f64 = 20.0;
 
 /// What is unusual along a ray, the clearer the greater.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
