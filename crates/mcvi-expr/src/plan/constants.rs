@@ -50,7 +50,7 @@ impl Emitter {
         }
         let values = places.into_iter().map(|at| values[at]).collect();
         let buf = self.lasting(dtype, total);
-        self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, Shape::from(total), values).into()));
+        self.literals.push((Place { buf, first: 0 }, Array::from_f64s(dtype, Shape::from(total), values)));
         self.expanded.insert((id, transposed), buf);
         buf
     }
