@@ -342,11 +342,11 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     if !s.family.is_scaled() {
         return pilot::working(s.family, s.link, &s.rows, s.scale.mean, s.thresholds.as_ref().map_or(0, |t| t.0));
     }
-    let offset = |i: usize| s.rows.offset.as_ref().map_or(0.0, |o| o[i]);
-    let response = s.rows.y.iter().enumerate().map(|(i, y)| s.scale.standardise(y - offset(i)));
     let weights =
         s.rows.weights.as_ref().map_or_else(|| vec![1.0; s.rows.count], |w| w.iter().map(|w| w.max(1e-12)).collect());
-    Ok(Some(pilot::Working { response: response.collect(), weights }))
+    // In units of the response, no error has a larger standard deviation.
+    let least = pilot::least(&s.rows, &weights);
+    Ok(Some(pilot::Working { response: s.standardised(&s.rows.y), weights, least }))
 }
 
 /// A digest of all data.
