@@ -1,7 +1,7 @@
 //! Transforms between free numbers, in which inference works, and constrained values, in which models are written.
 //!
-//! The transforms are those of Stan's reference manual, but for correlations, computed from logarithms: they keep their digits where
-//! the free numbers are large.
+//! The transforms are those of Stan's reference manual, computed from logarithms: they keep their digits where the
+//! free numbers are large.
 
 use super::Value;
 use mcvi_expr::{DType, Expr};
@@ -236,7 +236,7 @@ fn simplex(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
     ((taken.pad(1, 0, 1) + left.pad(1, 1, 0)).exp(), (taken + left).sum(&[1]))
 }
 
-/// L_ij = z_ij Π_{l<j} √(1 − z_il²) with z = erf(u/√2) below the diagonal and 1 on it: a uniform z has a standard normal u.
+/// L_ij = z_ij Π_{l<j} √(1 − z_il²) with z = tanh u below the diagonal and 1 on it.
 #[track_caller]
 fn correlation_cholesky(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
     let column = u.graph().arange(u.dtype(), k);
@@ -245,12 +245,12 @@ fn correlation_cholesky(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
     // u row by row into the places below the diagonal
     let place = below.select(row * (row - 1.0) * 0.5 + column, 0.0);
     let u = u.take(1, place.cast(DType::I32));
-    let root = u * FRAC_1_SQRT_2;
-    let log_rest = below.select(root.log_erfc() + (-root).log_erfc(), 0.0);
-    let log_slope = (2.0 * NORMAL).ln() - u.square() * 0.5;
+    // ln(1 − tanh² u) = ln 4σ(2u)σ(−2u)
+    let twice = u * 2.0;
+    let log_rest = below.select(twice.log_sigmoid() + (-twice).log_sigmoid() + 2.0 * LN_2, 0.0);
     let log_left = (log_rest.slice(2, 0..k - 1) * 0.5).cumsum(2).pad(2, 1, 0);
-    let value = below.select(root.erf(), row.eq(column)) * log_left.exp();
-    (value, below.select(log_left + log_slope, 0.0).sum(&[1, 2]))
+    let value = below.select(u.tanh(), row.eq(column)) * log_left.exp();
+    (value, below.select(log_left + log_rest, 0.0).sum(&[1, 2]))
 }
 
 fn free_near_zero(value: f64, knee: f64, unit: f64) -> f64 {
@@ -305,15 +305,11 @@ fn free_correlation_cholesky(value: &[f64]) -> Option<Vec<f64>> {
         if above || !inside {
             return None;
         }
-        // erf(u/√2) = L_ij / √(L_ij² + …), where … is the squared length of the row after L_ij.
+        // tanh u = L_ij / √(L_ij² + …) is sinh u = L_ij / √…, where … is the squared length of the row after L_ij.
         let (mut left, start) = (row[i], free.len());
         for x in row[..i].iter().rev() {
-            let whole = left.hypot(*x);
-            // Its distance from 1, which keeps its digits.
-            let rest = left * left / (whole * (whole + x.abs()));
-            let size = rising(|u| -libm::erfc(u * FRAC_1_SQRT_2), -rest, (0.0, 38.0));
-            free.push(size.copysign(*x));
-            left = whole;
+            free.push((x / left).asinh());
+            left = left.hypot(*x);
         }
         free[start..].reverse();
     }

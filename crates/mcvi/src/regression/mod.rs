@@ -45,7 +45,7 @@ use prior::Prior;
 use response::Response;
 use rows::{Left, complete};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An error in a user's data or formula, with a message for them.
 fn mistake(why: String) -> Error {
@@ -246,6 +246,7 @@ impl Regression {
             auxiliaries: family.auxiliaries(),
             working: None,
             rows,
+            products: OnceLock::new(),
         };
         specification.working = working(&specification, options.coordinates)?;
         prior_choice::choose(&mut specification, &options.priors)?;

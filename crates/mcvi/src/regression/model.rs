@@ -13,6 +13,7 @@ use crate::model::{Builder, Constraint, Distribution};
 use mcvi_expr::Expr;
 use nalgebra::DMatrix;
 use std::f64::consts::TAU;
+use std::sync::OnceLock;
 
 /// A regression, ready to be written.
 pub(super) struct Specification {
@@ -30,6 +31,8 @@ pub(super) struct Specification {
     pub auxiliaries: Vec<Auxiliary>,
     /// What was observed.
     pub rows: Rows,
+    /// Sums over rows of the products of columns and responses, once they are asked for.
+    pub products: OnceLock<DMatrix<f64>>,
     /// What it says, roughly, of group effects: they are looked for there. None for plain non-centred effects.
     pub working: Option<Working>,
 }
@@ -216,16 +219,21 @@ impl Specification {
     /// The log likelihood of normal responses without group effects: `[draws]`, from sums over rows that are made once.
     fn normal<'g>(&self, m: &Builder<'g>, (a, b): &(Option<Expr<'g>>, Option<Expr<'g>>), sigma: Expr<'g>) -> Expr<'g> {
         let (n, k) = (self.rows.count, self.columns.len());
-        let y = self.standardised(&m.observed(&self.observed, &self.rows.y));
+        let y = m.observed(&self.observed, &self.rows.y);
         let weight = |i: usize| self.rows.weights.as_ref().map_or(1.0, |w| w[i]);
-        // Columns with the intercept before and the response behind them, and all their products.
-        let x = |i: usize, j: usize| match j {
-            0 => f64::from(a.is_some()),
-            j if j <= k => self.rows.x[i * k + j - 1],
-            _ => y[i],
+        let products = || {
+            let y = self.standardised(&y);
+            // Columns with the intercept before and the response behind them, and all their products.
+            let x = |i: usize, j: usize| match j {
+                0 => f64::from(a.is_some()),
+                j if j <= k => self.rows.x[i * k + j - 1],
+                _ => y[i],
+            };
+            let all = DMatrix::from_fn(n, k + 2, |i, j| weight(i).sqrt() * x(i, j));
+            all.tr_mul(&all)
         };
-        let all = DMatrix::from_fn(n, k + 2, |i, j| weight(i).sqrt() * x(i, j));
-        let products = all.tr_mul(&all);
+        // Simulated responses have their own.
+        let products = if y == self.rows.y { self.products.get_or_init(products) } else { &products() };
         let zero = || m.graph().full(sigma.dtype(), [m.rows(), 1], 0.0);
         let one = zero() + 1.0;
         let parts: Vec<Expr<'g>> = [*a, *b]

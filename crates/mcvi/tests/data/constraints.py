@@ -1,6 +1,6 @@
 """Reference values for the constraining transforms, written to constraints.json beside this script.
 
-Each transform is written down as in Stan's reference manual, but for correlations, without any care for rounding, in 200 digits; its
+Each transform is written down as in Stan's reference manual, without any care for rounding, in 200 digits; its
 Jacobian is found by central differences and the determinant taken numerically.
 
     pip install mpmath==1.4.1 && python constraints.py
@@ -48,7 +48,7 @@ def correlation(u):
     for i in range(k):
         row = []
         for _ in range(i):
-            row.append(mp.erf(next(z) / mp.sqrt(2)) * mp.sqrt(1 - mp.fsum(v * v for v in row)))
+            row.append(mp.tanh(next(z)) * mp.sqrt(1 - mp.fsum(v * v for v in row)))
         row.append(mp.sqrt(1 - mp.fsum(v * v for v in row)))
         rows.append(row + [mp.mpf(0)] * (k - 1 - i))
     return rows
@@ -84,10 +84,9 @@ POINTS = {
     "ordered": SHORT + PAIRS + [[-0.7, 0.2, 1.4, -3.0], [2.0, -9.0, 20.0, 1.0]],
     "positive_ordered": SHORT + PAIRS + [[-0.7, 0.2, 1.4, -3.0], [2.0, -9.0, 20.0, 1.0]],
     "simplex": SHORT + PAIRS + [[0.0, 0.0, 0.0, 0.0], [0.3, -1.0, 2.2, 0.1], [30.0, -30.0, 30.0], [35.0, 35.0, -3.0]],
-    # Their tails are those of a normal distribution.
-    "correlation": [[0.0], [-1.3], [7.0], [-6.0]]
-    + [[0.3, -0.8, 1.1], [7.0, -7.0, 5.0], [0.0] * 6]
-    + [[0.2, -0.5, 0.9, 1.4, -0.1, 0.6], [1.0, -2.0, 7.0, 3.0, 0.0, -7.0]],
+    "correlation": SHORT
+    + [[0.3, -0.8, 1.1], [30.0, -30.0, 20.0], [0.0] * 6]
+    + [[0.2, -0.5, 0.9, 1.4, -0.1, 0.6], [1.0, -2.0, 30.0, 3.0, 0.0, -30.0]],
 }
 
 
