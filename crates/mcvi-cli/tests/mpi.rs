@@ -154,8 +154,8 @@ mod processes {
             let said = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert!(!refused.status.success() && said.contains(why), "{said}");
         };
-        refused("calibrate eight-schools", "MPI is for `mcvi fit` and `mcvi vae train`");
-        refused("fit linear --each images --target y --out fits", "MPI is for `mcvi fit` and `mcvi vae train`");
+        refused("calibrate eight-schools", "MPI is for `mcvi fit`, `mcvi vae train`");
+        refused("fit linear --each images --target y --out fits", "MPI is for `mcvi fit`, `mcvi vae train`");
         refused("fit eight-schools --seconds 3", "limit the fit with --iterations");
         refused("fit linear --data images --target y", "give a CSV file");
     }
