@@ -16,7 +16,7 @@ import numpy as np, mcvi
 threading.Timer(float(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    post = mcvi.fit(model, chain="hamiltonian", steps=32, leapfrogs=8)
+    post = mcvi.fit(model, chain="hamiltonian", steps=8, leapfrogs=8)
 further = post.resume(seconds=1)
 print(json.dumps([post.interrupted, post.iterations, [str(w.message) for w in caught], further.interrupted, further.iterations]))
 """
@@ -74,7 +74,7 @@ def test_what_another_handler_raises_is_raised():
     signal.setitimer(signal.ITIMER_REAL, 2.0)
     try:
         with pytest.raises(TimeoutError, match="too late"):
-            mcvi.fit("funnel", chain="hamiltonian", steps=32, leapfrogs=8, progress=False)
+            mcvi.fit("funnel", chain="hamiltonian", steps=8, leapfrogs=8, progress=False)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
