@@ -34,10 +34,10 @@ model = mcvi.external(value, gradient, dim=2)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("model", ['model = "funnel"', FUNNEL])
-def test_the_first_ctrl_c_returns_what_there_is(model):
+@pytest.mark.parametrize("model, seconds", [('model = "funnel"', "2.5"), (FUNNEL, "4")])
+def test_the_first_ctrl_c_returns_what_there_is(model, seconds):
     script = SCRIPT.format(model=model)
-    done = subprocess.run([sys.executable, "-c", script, "4"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script, seconds], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     interrupted, iterations, warnings, again, further = json.loads(done.stdout)
     assert interrupted and any("resume() goes on" in warning for warning in warnings)
