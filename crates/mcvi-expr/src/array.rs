@@ -146,16 +146,6 @@ impl Array {
         }
     }
 
-    /// The same elements in another shape of the same size.
-    #[track_caller]
-    pub fn reshaped(&self, shape: impl Into<Shape>) -> Result<Self> {
-        let shape = shape.into();
-        if shape.size() != self.shape.size() {
-            return Err(Error::Length { shape, len: self.shape.size() });
-        }
-        Ok(Array { shape, data: self.data.clone() })
-    }
-
     /// The elements of a range of an axis.
     pub(crate) fn part(&self, axis: usize, range: Range<usize>) -> Self {
         let dims = self.shape.dims();

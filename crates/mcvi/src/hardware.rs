@@ -100,11 +100,12 @@ impl Hardware {
     /// parts all do the same.
     pub(crate) fn divide(self, rows: usize) -> Option<Parts> {
         let total = (rows / ROWS).min(PARTS);
+        // On a GPU, sums over parts would be taken on the host.
+        if total < 2 || self.device != Device::Cpu {
+            return None;
+        }
         match self.ranks {
-            _ if total < 2 => None,
             Some(ranks) if ranks.place().1 <= total => ranks.parts(total).ok(),
-            // A GPU sums faster than it would exchange.
-            _ if self.device != Device::Cpu => None,
             _ => Some(Parts::alone(total)),
         }
     }

@@ -154,7 +154,7 @@ impl<'g> Part<'_, 'g> {
             (op, _) => op,
         };
         match op {
-            // Whole operands are no slices or concatenations.
+            // What takes all of its operand is that operand.
             Op::Slice(_) | Op::Broadcast | Op::Reshape if args[0].shape() == own_shape(&cut) => Some(args[0]),
             op => Some(e.like(op, &args, own_shape(&cut))),
         }

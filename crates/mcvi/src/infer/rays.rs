@@ -42,7 +42,7 @@ const ROUND: f64 = 20.0;
 enum Sign {
     /// log p falls by this share less than it is expected to.
     Slower(f64),
-    /// log p rises by so many nats.
+    /// log p rises by this many nats.
     Rise(f64),
 }
 
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_narrower_mode_is_seen_whether_log_p_rises_there_or_not() {
-        // Its centre is off the ray by so many of its own standard deviations, a fifth of those of the other mode.
+        // Its centre is off the ray by this many of its own standard deviations, a fifth of those of the other mode.
         let beside = |off: f64| {
             move |r: f64| {
                 let [wide, narrow] = [-0.5 * r * r, -12.5 * (r - 12.0).powi(2) - 0.5 * off * off];
