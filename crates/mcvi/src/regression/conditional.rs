@@ -5,9 +5,6 @@
 //! standard normal. So z is the coordinate. Without information z is e, the non-centred one; with much it is a centred one,
 //! in units of its error: each group has its own place in between. Where the likelihood is not Gaussian, H and s
 //! are approximate, and only the coordinates are: the model is the same.
-//!
-//! Where the likelihood is Gaussian, the effects of one term need no coordinates: they are integrated out, which leaves
-//! |G|⁻¹ exp(½|G⁻¹Aᵀs|²) times the likelihood without them, and drawn when they are asked for.
 
 use crate::model::{Builder, normal};
 use mcvi_expr::Expr;
@@ -38,7 +35,18 @@ pub(super) fn declare<'g>(
         return names.iter().map(|name| m.reals(name, groups, normal(0.0, 1.0))).collect();
     };
     let k = names.len();
-    let (g, shift) = factors(m, factor, information);
+    // AᵀHA and Aᵀs
+    let half: Vec<Vec<Option<Expr<'g>>>> = (0..k)
+        .map(|i| (0..k).map(|j| sum((0..k).map(|d| times(factor[d][j], Some(information.precision[i][d]))))).collect())
+        .collect();
+    let inner = |i: usize, j: usize| sum((0..k).map(|c| times(factor[c][i], half[c][j])));
+    let score: Vec<Option<Expr<'g>>> =
+        (0..k).map(|i| sum((0..k).map(|c| times(factor[c][i], Some(information.score[c]))))).collect();
+    let g = cholesky(k, |i, j| {
+        let value = inner(i, j);
+        if i == j { Some(value.map_or_else(|| m.data(&[1.0]), |v| v + 1.0)) } else { value }
+    });
+    let shift = solve(&g, &score);
     // z = Gᵀe − G⁻¹Aᵀs has the covariance GᵀG, element by element given those before.
     let spread = cholesky(k, |i, j| sum((0..k).map(|c| times(g[c][i], g[c][j]))));
     let (mut z, mut standard) = (vec![], vec![]);
@@ -53,76 +61,13 @@ pub(super) fn declare<'g>(
         let sd = spread[i][i].unwrap_or_else(|| m.data(&[1.0]));
         let value = m.reals(&names[i], groups, normal(mean, sd));
         standard.push(Some((value - mean) / sd));
-        z.push(value);
+        z.push(shift[i].map_or(value, |shift| value + shift));
     }
-    whole(&g, &shift, &z)
-}
-
-/// The conditional distribution of effects given all else, exactly or nearly: e = G⁻ᵀ(G⁻¹Aᵀs + z), z standard normal.
-pub(super) struct Conditional<'g> {
-    g: Matrix<'g>,
-    shift: Vec<Option<Expr<'g>>>,
-}
-
-impl<'g> Conditional<'g> {
-    pub fn new(m: &Builder<'g>, factor: &Matrix<'g>, information: &Information<'g>) -> Self {
-        let (g, shift) = factors(m, factor, information);
-        Conditional { g, shift }
-    }
-
-    /// The number of coefficients.
-    pub fn len(&self) -> usize {
-        self.g.len()
-    }
-
-    /// e, for z.
-    pub fn effects(&self, z: &[Expr<'g>]) -> Vec<Expr<'g>> {
-        whole(&self.g, &self.shift, z)
-    }
-
-    /// ln |G|, `[rows, groups]`.
-    pub fn log_det(&self) -> Expr<'g> {
-        let logs = (0..self.len()).filter_map(|i| self.g[i][i].map(Expr::ln));
-        logs.reduce(|a, b| a + b).expect("a coefficient")
-    }
-
-    /// What effects add to a Gaussian log likelihood without them as they are integrated out, `[rows, groups]`.
-    pub fn log_factor(&self) -> Expr<'g> {
-        let squares = self.shift.iter().flatten().map(|s| s.square() * 0.5);
-        squares.fold(-self.log_det(), |a, b| a + b)
-    }
-}
-
-/// G, and G⁻¹Aᵀs.
-fn factors<'g>(
-    m: &Builder<'g>,
-    factor: &Matrix<'g>,
-    information: &Information<'g>,
-) -> (Matrix<'g>, Vec<Option<Expr<'g>>>) {
-    let k = factor.len();
-    // AᵀHA and Aᵀs
-    let half: Vec<Vec<Option<Expr<'g>>>> = (0..k)
-        .map(|i| (0..k).map(|j| sum((0..k).map(|d| times(factor[d][j], Some(information.precision[i][d]))))).collect())
-        .collect();
-    let inner = |i: usize, j: usize| sum((0..k).map(|c| times(factor[c][i], half[c][j])));
-    let score: Vec<Option<Expr<'g>>> =
-        (0..k).map(|i| sum((0..k).map(|c| times(factor[c][i], Some(information.score[c]))))).collect();
-    let g = cholesky(k, |i, j| {
-        let value = inner(i, j);
-        if i == j { Some(value.map_or_else(|| m.data(&[1.0]), |v| v + 1.0)) } else { value }
-    });
-    let shift = solve(&g, &score);
-    (g, shift)
-}
-
-/// e, with Gᵀe = z + G⁻¹Aᵀs.
-fn whole<'g>(g: &Matrix<'g>, shift: &[Option<Expr<'g>>], z: &[Expr<'g>]) -> Vec<Expr<'g>> {
-    let k = z.len();
+    // Gᵀe = z + G⁻¹Aᵀs
     let mut e: Vec<Option<Expr<'g>>> = vec![None; k];
     for i in (0..k).rev() {
         let rest = sum((i + 1..k).map(|j| times(g[j][i], e[j])));
-        let right = shift[i].map_or(z[i], |shift| z[i] + shift);
-        let left = rest.map_or(right, |rest| right - rest);
+        let left = rest.map_or(z[i], |rest| z[i] - rest);
         e[i] = Some(g[i][i].map_or(left, |diagonal| left / diagonal));
     }
     e.into_iter().flatten().collect()

@@ -45,7 +45,7 @@ use prior::Prior;
 use response::Response;
 use rows::{Left, complete};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// An error in a user's data or formula, with a message for them.
 fn mistake(why: String) -> Error {
@@ -246,7 +246,6 @@ impl Regression {
             auxiliaries: family.auxiliaries(),
             working: None,
             rows,
-            products: OnceLock::new(),
         };
         specification.working = working(&specification, options.coordinates)?;
         prior_choice::choose(&mut specification, &options.priors)?;
@@ -343,11 +342,11 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     if !s.family.is_scaled() {
         return pilot::working(s.family, s.link, &s.rows, s.scale.mean, s.thresholds.as_ref().map_or(0, |t| t.0));
     }
+    let offset = |i: usize| s.rows.offset.as_ref().map_or(0.0, |o| o[i]);
+    let response = s.rows.y.iter().enumerate().map(|(i, y)| s.scale.standardise(y - offset(i)));
     let weights =
         s.rows.weights.as_ref().map_or_else(|| vec![1.0; s.rows.count], |w| w.iter().map(|w| w.max(1e-12)).collect());
-    // In units of the response, no error has a larger standard deviation.
-    let least = pilot::least(&s.rows, &weights);
-    Ok(Some(pilot::Working { response: s.standardised(&s.rows.y), weights, least }))
+    Ok(Some(pilot::Working { response: response.collect(), weights }))
 }
 
 /// A digest of all data.

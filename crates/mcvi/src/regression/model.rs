@@ -2,18 +2,15 @@
 //! reported on the scale of the data.
 
 use super::Scale;
-use super::conditional::{self, Conditional, Information};
+use super::conditional::{self, Information};
 use super::design::DesignColumn;
 use super::family::{Auxiliary, Family, Given, Link};
 use super::groups::{GroupRows, Groups};
 use super::pilot::Working;
 use super::prior::Prior;
 use super::rows::Matrix;
-use crate::model::{Builder, Constraint, Distribution};
+use crate::model::{Builder, normal};
 use mcvi_expr::Expr;
-use nalgebra::DMatrix;
-use std::f64::consts::TAU;
-use std::sync::OnceLock;
 
 /// A regression, ready to be written.
 pub(super) struct Specification {
@@ -31,8 +28,6 @@ pub(super) struct Specification {
     pub auxiliaries: Vec<Auxiliary>,
     /// What was observed.
     pub rows: Rows,
-    /// Sums over rows of the products of columns and responses, once they are asked for.
-    pub products: OnceLock<DMatrix<f64>>,
     /// What it says, roughly, of group effects: they are looked for there. None for plain non-centred effects.
     pub working: Option<Working>,
 }
@@ -83,8 +78,6 @@ struct Effects<'g> {
     correlation: Option<Expr<'g>>,
     /// For each coefficient `[rows, groups]`.
     each: Vec<Expr<'g>>,
-    /// How they are distributed given all else, if they are integrated out.
-    integrated: Option<Conditional<'g>>,
 }
 
 impl Specification {
@@ -94,7 +87,7 @@ impl Specification {
     }
 
     /// Write the model with new rows in place of those observed: their expected responses are the generated quantity
-    /// `mean`. Effects of groups that were not fitted are drawn.
+    /// `mean`, and groups that were not fitted have parameters of their own, after all others.
     pub fn predict<'g>(&self, m: &Builder<'g>, rows: &Rows) {
         self.declare(m, rows, true);
     }
@@ -121,31 +114,29 @@ impl Specification {
             let at = Predicted { intercept: *a, coefficients: *b, precision: self.precision(&auxiliaries) };
             effects.push(self.effects(m, p, &at));
         }
-        let trials = |rows: &Rows| rows.trials.as_ref().map(|t| m.data(t));
-        let mut given = Given { predictors: vec![], auxiliaries, thresholds, trials: trials(&self.rows) };
-        // One linear predictor has a term whose effects are integrated out.
-        let mut total = None;
-        if self.family == Family::Gaussian && self.predictors[0].groups.is_empty() {
-            total = Some(self.normal(m, &parts[0], given.auxiliaries[0]));
-        }
-        if let Some(t) = self.integrated() {
-            let eta = self.predictor(m, &parts[0], (&effects[0], Some(t)), &self.rows);
-            if let Some(at) = effects[0][t].integrated.take() {
-                total = Some(self.integrate(m, (&parts[0], eta), &given, (&mut effects[0][t], at, t)));
-            }
-        }
         let reported: Vec<Vec<Vec<Expr<'g>>>> =
             effects.iter().map(|of| of.iter().map(|e| e.each.clone()).collect()).collect();
         for (p, effects) in self.predictors.iter().zip(&mut effects).filter(|_| is_new) {
             p.groups.iter().zip(effects).zip(&rows.groups).for_each(|((g, e), rows)| g.extend(m, e, rows));
         }
-        let etas = parts.iter().zip(&effects).map(|(part, effects)| self.predictor(m, part, (effects, None), rows));
-        given = Given { predictors: etas.collect(), trials: trials(rows), ..given };
-        let distribution = self.weighted(m, &given, rows);
-        match total.filter(|_| !is_new) {
-            None => m.observe(&self.observed, &rows.y, distribution),
-            Some(total) => m.observe_integrated(&self.observed, &rows.y, distribution, total),
+        let etas = parts.iter().zip(&effects).map(|((a, b), effects)| {
+            let at = Predicted { intercept: *a, coefficients: *b, precision: None };
+            let mut eta = at.fixed(m, rows);
+            for (effects, rows) in effects.iter().zip(&rows.groups) {
+                eta = eta + gathered(m, rows, &effects.each);
+            }
+            let eta = if self.scale.is_unit() { eta } else { eta * self.scale.sd + self.scale.mean };
+            rows.offset.as_ref().map_or(eta, |o| eta + m.data(o))
+        });
+        let predictors: Vec<Expr<'g>> = etas.collect();
+        let trials = rows.trials.as_ref().map(|t| m.data(t));
+        let given = Given { predictors, auxiliaries, thresholds, trials };
+        let distribution = self.family.distribution(self.link, &given);
+        let weighted = match &rows.weights {
+            Some(weights) => distribution.weighted(m.data(weights)),
+            None => distribution,
         };
+        m.observe(&self.observed, &rows.y, weighted);
         if is_new {
             m.generated("mean", self.family.mean(self.link, &given));
         }
@@ -166,126 +157,20 @@ impl Specification {
         }
     }
 
-    /// A linear predictor, with all group effects but those of one term.
-    fn predictor<'g>(
-        &self,
-        m: &Builder<'g>,
-        (intercept, coefficients): &(Option<Expr<'g>>, Option<Expr<'g>>),
-        (effects, but): (&[Effects<'g>], Option<usize>),
-        rows: &Rows,
-    ) -> Expr<'g> {
-        let at = Predicted { intercept: *intercept, coefficients: *coefficients, precision: None };
-        let mut eta = at.fixed(m, rows);
-        for (_, (effects, rows)) in effects.iter().zip(&rows.groups).enumerate().filter(|(t, _)| Some(*t) != but) {
-            eta = eta + gathered(m, rows, &effects.each);
-        }
-        let eta = if self.scale.is_unit() { eta } else { eta * self.scale.sd + self.scale.mean };
-        rows.offset.as_ref().map_or(eta, |o| eta + m.data(o))
-    }
-
-    /// The distribution of responses, each with its weight.
-    fn weighted<'g>(&self, m: &Builder<'g>, given: &Given<'g>, rows: &Rows) -> Distribution<'g> {
-        let distribution = self.family.distribution(self.link, given);
-        match &rows.weights {
-            Some(weights) => distribution.weighted(m.data(weights)),
-            None => distribution,
-        }
-    }
-
-    /// Integrate the effects of a term out of the log likelihood of all rows, which are normal, given the linear predictor `eta`
-    /// without them, and draw them.
-    fn integrate<'g>(
-        &self,
-        m: &Builder<'g>,
-        (parts, eta): (&(Option<Expr<'g>>, Option<Expr<'g>>), Expr<'g>),
-        given: &Given<'g>,
-        (effects, at, t): (&mut Effects<'g>, Conditional<'g>, usize),
-    ) -> Expr<'g> {
-        let without = if self.rows.groups.len() == 1 {
-            self.normal(m, parts, given.auxiliaries[0])
-        } else {
-            let given = Given { predictors: vec![eta], ..given.clone() };
-            let y = m.data(&m.observed(&self.observed, &self.rows.y));
-            self.weighted(m, &given, &self.rows).log_density(y).sum(&[1])
-        };
-        let groups = self.predictors[0].groups[t].groups.levels.len();
-        let noise: Vec<Expr<'g>> = (0..at.len()).map(|_| m.noise(groups)).collect();
-        // From the prior, nothing is known of them.
-        let e = if m.is_prior() { noise } else { at.effects(&noise) };
-        effects.each = effects.mixed(&e);
-        without + at.log_factor().sum(&[1])
-    }
-
-    /// The log likelihood of normal responses without group effects: `[draws]`, from sums over rows that are made once.
-    fn normal<'g>(&self, m: &Builder<'g>, (a, b): &(Option<Expr<'g>>, Option<Expr<'g>>), sigma: Expr<'g>) -> Expr<'g> {
-        let (n, k) = (self.rows.count, self.columns.len());
-        let y = m.observed(&self.observed, &self.rows.y);
-        let weight = |i: usize| self.rows.weights.as_ref().map_or(1.0, |w| w[i]);
-        let products = || {
-            let y = self.standardised(&y);
-            // Columns with the intercept before and the response behind them, and all their products.
-            let x = |i: usize, j: usize| match j {
-                0 => f64::from(a.is_some()),
-                j if j <= k => self.rows.x[i * k + j - 1],
-                _ => y[i],
-            };
-            let all = DMatrix::from_fn(n, k + 2, |i, j| weight(i).sqrt() * x(i, j));
-            all.tr_mul(&all)
-        };
-        // Simulated responses have their own.
-        let products = if y == self.rows.y { self.products.get_or_init(products) } else { &products() };
-        let zero = || m.graph().full(sigma.dtype(), [m.rows(), 1], 0.0);
-        let one = zero() + 1.0;
-        let parts: Vec<Expr<'g>> = [*a, *b]
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, e)| if i == 0 { Some(e.unwrap_or_else(zero)) } else { e })
-            .collect();
-        let coefficients = m.graph().concat(&[parts.as_slice(), &[-one]].concat(), 1);
-        let squares = (coefficients * coefficients.matmul(m.matrix(k + 2, products.as_slice()))).sum(&[1]);
-        let total: f64 = (0..n).map(weight).sum();
-        let (unit, log_sigma) = (sigma / self.scale.sd, sigma.ln().sum(&[1]));
-        squares / unit.square().sum(&[1]) * -0.5 - (log_sigma + 0.5 * TAU.ln()) * total
-    }
-
-    /// Responses as the linear predictor without its offset has them, where it is on their scale.
-    pub fn standardised(&self, y: &[f64]) -> Vec<f64> {
-        let offset = |i: usize| self.rows.offset.as_ref().map_or(0.0, |o| o[i]);
-        y.iter().enumerate().map(|(i, y)| self.scale.standardise(y - offset(i))).collect()
-    }
-
-    /// The group term whose effects are integrated out: where errors are normal, that with the most effects.
-    fn integrated(&self) -> Option<usize> {
-        let is_normal = self.family == Family::Gaussian && self.working.is_some();
-        let groups = self.predictors.first().filter(|_| is_normal)?.groups.iter().enumerate();
-        let few = groups.filter(|(_, g)| g.sds.len() <= conditional::MOST);
-        few.max_by_key(|(_, g)| g.sds.len() * g.groups.levels.len()).map(|(t, _)| t)
-    }
-
-    /// Declare the group effects of a linear predictor: first how they vary, then what they are; those that are integrated
-    /// out come last.
+    /// Declare the group effects of a linear predictor: first how they vary, then what they are.
     fn effects<'g>(&self, m: &Builder<'g>, p: &Predictor, at: &Predicted<'g>) -> Vec<Effects<'g>> {
-        let least = |t: usize| self.working.as_ref().and_then(|w| w.least.get(t).copied());
-        let mut effects: Vec<Effects<'g>> = p.groups.iter().enumerate().map(|(t, g)| g.spread(m, least(t))).collect();
-        let integrated = self.integrated();
-        let order: Vec<usize> = (0..p.groups.len()).filter(|t| Some(*t) != integrated).chain(integrated).collect();
-        for (i, &t) in order.iter().enumerate() {
-            let (g, factor) = (&p.groups[t], effects[t].factor());
-            let levels = g.groups.levels.len();
+        let mut effects: Vec<Effects<'g>> = p.groups.iter().map(|g| g.spread(m)).collect();
+        for (t, g) in p.groups.iter().enumerate() {
             let working = self.working.as_ref().filter(|_| g.sds.len() <= conditional::MOST);
-            let information = |w: &Working| at.information(m, (&self.rows, w), &effects, (t, &order[..i]));
-            match working {
-                Some(working) if integrated == Some(t) => {
-                    let response = self.standardised(&m.observed(&self.observed, &self.rows.y));
-                    let information = information(&Working { response, ..working.clone() });
-                    effects[t].integrated = Some(Conditional::new(m, &factor, &information));
-                }
-                _ => {
-                    let information = working.map(information);
-                    let e = conditional::declare(m, &g.free("z"), levels, &factor, information.as_ref());
-                    effects[t].each = effects[t].mixed(&e);
-                }
-            }
+            let information = working.map(|w| at.information(m, (&self.rows, w), &effects, t));
+            let e = conditional::declare(
+                m,
+                &g.free("z"),
+                g.groups.levels.len(),
+                &effects[t].factor(),
+                information.as_ref(),
+            );
+            effects[t].each = effects[t].mixed(&e);
         }
         effects
     }
@@ -327,17 +212,14 @@ impl GroupEffects {
         format!("r_{}_{}", self.name, self.groups.columns[column].word)
     }
 
-    /// Declare how effects vary, given the least standard deviation that the data tell from 0.
-    fn spread<'g>(&self, m: &Builder<'g>, least: Option<f64>) -> Effects<'g> {
+    /// Declare how effects vary.
+    fn spread<'g>(&self, m: &Builder<'g>) -> Effects<'g> {
         let k = self.groups.columns.len();
-        // Small ones as they are, large ones by their logarithms.
-        let near_zero = |least: f64| Constraint::NearZero { knee: 0.5 * least, unit: 2.0 * least };
-        let constraint = least.map_or(Constraint::Positive, near_zero);
-        let sds = m.parameter(&format!("sd_std_{}", self.name), constraint, k, Prior::of_vector(m, &self.sds));
+        let sds = m.positives(&format!("sd_std_{}", self.name), k, Prior::of_vector(m, &self.sds));
         let correlation = self.correlation.as_ref();
         let name = format!("L_{}", self.name);
         let correlation = correlation.map(|prior| m.correlation_cholesky(&name, k, prior.distribution()));
-        Effects { sds, correlation, each: vec![], integrated: None }
+        Effects { sds, correlation, each: vec![] }
     }
 
     /// The names of the parameters behind the effects, one for each coefficient.
@@ -350,7 +232,7 @@ impl GroupEffects {
         if rows.new.is_empty() {
             return;
         }
-        let new: Vec<_> = self.groups.columns.iter().map(|_| m.noise(rows.new.len())).collect();
+        let new: Vec<_> = self.free("new").iter().map(|name| m.reals(name, rows.new.len(), normal(0.0, 1.0))).collect();
         let new = effects.mixed(&new);
         effects.each.iter_mut().zip(new).for_each(|(each, new)| *each = each.graph().concat(&[*each, new], 1));
     }
@@ -403,13 +285,14 @@ struct Predicted<'g> {
 }
 
 impl<'g> Predicted<'g> {
-    /// What pseudo-responses say about the effects of term `t`, given those of some terms, and not knowing those of the others.
+    /// What pseudo-responses say about the effects of term `t`, given those of the terms before, and not knowing those of
+    /// the terms after it.
     fn information(
         &self,
         m: &Builder<'g>,
         (rows, working): (&Rows, &Working),
         effects: &[Effects<'g>],
-        (t, given): (usize, &[usize]),
+        t: usize,
     ) -> Information<'g> {
         let own = &rows.groups[t];
         let (k, groups) = (own.values.len(), own.index.iter().max().map_or(0, |i| i + 1));
@@ -438,23 +321,22 @@ impl<'g> Predicted<'g> {
             let precision = (0..k).map(|c| (0..k).map(|d| precision(c, d)).collect()).collect();
             return Information { precision, score: (0..k).map(score).collect() };
         }
-        // Each unknown term adds to the variance of a mean of n rows as if it were that of n times the variance of one.
+        // Each later term adds to the variance of a mean of n rows as if it were that of n times the variance of one.
         let inverse: Vec<f64> = working.weights.iter().map(|w| 1.0 / w).collect();
         let mut variance = self.precision.map_or_else(|| m.data(&inverse), |p| m.data(&inverse) / p);
-        for u in (0..effects.len()).filter(|u| *u != t && !given.contains(u)) {
-            let (unknown, of) = (&rows.groups[u], &effects[u]);
-            let mut sizes = vec![0.0; unknown.index.iter().max().map_or(0, |i| i + 1)];
-            unknown.index.iter().for_each(|j| sizes[*j] += 1.0);
-            for (c, v) in unknown.values.iter().enumerate() {
-                let of_row = |i: usize| sizes[unknown.index[i]] * v.as_ref().map_or(1.0, |v| v[i] * v[i]);
+        for (later, of) in rows.groups.iter().zip(effects).skip(t + 1) {
+            let mut sizes = vec![0.0; later.index.iter().max().map_or(0, |i| i + 1)];
+            later.index.iter().for_each(|j| sizes[*j] += 1.0);
+            for (c, v) in later.values.iter().enumerate() {
+                let of_row = |i: usize| sizes[later.index[i]] * v.as_ref().map_or(1.0, |v| v[i] * v[i]);
                 let each: Vec<f64> = (0..rows.count).map(of_row).collect();
                 variance = variance + of.sds.slice(1, c..c + 1).square() * m.data(&each);
             }
         }
         let weight = variance.recip();
         let mut left = m.data(&working.response) - self.fixed(m, rows);
-        for u in given {
-            left = left - gathered(m, &rows.groups[*u], &effects[*u].each);
+        for (before, of) in rows.groups.iter().zip(effects).take(t) {
+            left = left - gathered(m, before, &of.each);
         }
         let index = m.index(&own.index);
         // What is known beforehand has no rows of its own.

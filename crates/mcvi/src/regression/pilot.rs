@@ -1,5 +1,5 @@
-//! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood, and which standard
-//! deviations are small. They decide in which coordinates effects and their standard deviations are looked for, and nothing else.
+//! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood. They decide in which
+//! coordinates effects are looked for, and nothing else.
 
 use super::family::{Family, Given, Link};
 use super::model::Rows;
@@ -12,8 +12,6 @@ use nalgebra::{DMatrix, DVector};
 pub(super) struct Working {
     pub response: Vec<f64>,
     pub weights: Vec<f64>,
-    /// Of each group term, roughly the least standard deviation that the data tell from 0.
-    pub least: Vec<f64>,
 }
 
 /// Rounds of weighted least squares.
@@ -46,26 +44,7 @@ pub(super) fn working(
         fit.improve(rows, &working);
         working = curve.at(&fit.predictor(rows), &offset)?;
     }
-    working.least = least(rows, &working.weights);
     Ok(Some(working))
-}
-
-/// Of each group term, where the information that its groups have on a variance of 0 tells a standard deviation from it; averaged
-/// over coefficients. `weights` are the precisions of rows.
-pub(super) fn least(rows: &Rows, weights: &[f64]) -> Vec<f64> {
-    let of_term = |g: &super::groups::GroupRows| {
-        let groups = g.index.iter().max().map_or(0, |m| m + 1);
-        let each = g.values.iter().map(|v| {
-            let mut information = vec![0.0; groups];
-            for (i, j) in g.index.iter().enumerate() {
-                information[*j] += weights[i] * v.as_ref().map_or(1.0, |v| v[i] * v[i]);
-            }
-            let total = 0.5 * information.iter().map(|h| h * h).sum::<f64>();
-            -0.25 * total.max(LEAST).ln()
-        });
-        (each.sum::<f64>() / g.values.len() as f64).exp()
-    };
-    rows.groups.iter().map(of_term).collect()
 }
 
 /// Log likelihoods as functions of the linear predictors, with their first two derivatives.
@@ -115,7 +94,7 @@ impl Curve {
         let weights: Vec<f64> = curvature.iter().map(weight).collect();
         let step = |(s, w): (&f64, &f64)| if s.is_finite() { (s / w).clamp(-STEP, STEP) } else { 0.0 };
         let response = predictor.iter().zip(slope.iter().zip(&weights)).map(|(p, sw)| p + step(sw)).collect();
-        Ok(Working { response, weights, least: vec![] })
+        Ok(Working { response, weights })
     }
 }
 
