@@ -126,6 +126,24 @@ fn derivatives_are_finite_far_out() {
 }
 
 #[test]
+fn numbers_near_zero_come_back_with_their_jacobian() {
+    for (knee, unit) in [(0.05, 0.1), (1.0, 1.0), (0.2, 4.0)] {
+        let constraint = Constraint::NearZero { knee, unit };
+        for u in [-7.5, -2.0, -0.3, 0.0, 0.8, 3.0, 9.0] {
+            let (value, log_jacobian) = constrain(constraint, &[u], 1);
+            let back = constraint.unconstrain(&value).expect("a positive number");
+            assert!((back[0] - u).abs() < 1e-9, "{u}: {back:?}");
+            let h = 1e-5;
+            let slope = (constrain(constraint, &[u + h], 1).0[0] - constrain(constraint, &[u - h], 1).0[0]) / (2.0 * h);
+            assert!((slope.ln() - log_jacobian).abs() < 1e-6, "{u}: {} and {log_jacobian}", slope.ln());
+            let at = array([1, 1], vec![u]);
+            check_derivatives(&[at], |x| constraint.constrain(x[0], 1).1).unwrap_or_else(|e| panic!("{u}: {e}"));
+        }
+        assert!(constraint.unconstrain(&[0.0]).is_none() && constraint.unconstrain(&[-1.0]).is_none());
+    }
+}
+
+#[test]
 fn what_is_outside_has_no_free_numbers() {
     let outside: &[(Constraint<'_>, &[f64])] = &[
         (Constraint::Real, &[f64::NAN]),

@@ -3,6 +3,7 @@
 use mcvi::diagnostics::{Summary, Weights, summarise};
 use mcvi::fit::Settings;
 use mcvi::infer::{ChainChoice, Posterior, Request, infer};
+use mcvi::model::Quantity;
 use mcvi::regression::{
     Coordinates, Family, Frame, Missing, NewGroups, Options, PredictionOptions, ReadOptions, Regression, reopen,
 };
@@ -418,69 +419,173 @@ fn grouped(noise: &mut Noise) -> String {
     text
 }
 
-/// Coordinates of group effects change nothing but the coordinates: log densities differ by the Jacobian.
+/// The same regression with effects integrated out, and with plain ones.
+fn both(formula: &str, family: Family, text: &str) -> [Regression; 2] {
+    [Coordinates::Conditional, Coordinates::NonCentred].map(|coordinates| {
+        let options = Options { family, coordinates, ..Options::default() };
+        Regression::with(formula, &parsed(text), &options).unwrap_or_else(|e| panic!("{formula}: {e}"))
+    })
+}
+
+fn density(r: &Regression, places: &[Vec<f64>]) -> Vec<f64> {
+    mcvi::log_density(r, places).expect("densities")
+}
+
+/// Parameters at a point, and quantities generated from them.
+fn at(r: &Regression, z: &[f64]) -> (Vec<Quantity>, BTreeMap<String, Vec<f64>>) {
+    let q = r.quantities(&[z.to_vec()], None, Hardware::with_threads(1)).expect("quantities");
+    (q.parameters, q.generated.into_iter().map(|q| (q.name, q.values)).collect())
+}
+
+/// The point of the plain model at the same parameters, where effects are 0, and by how much its free coordinates are more
+/// spread out.
+fn plain_point([integrated, plain]: &[Regression; 2], z: &[f64]) -> (Vec<f64>, f64) {
+    let (own, _) = at(integrated, z);
+    let zero = |p: &mcvi::Parameter| Quantity {
+        name: p.name.clone(),
+        shape: p.shape.clone(),
+        values: vec![0.0; p.shape.iter().product()],
+    };
+    let of = |p: &mcvi::Parameter| own.iter().find(|q| q.name == p.name).cloned().unwrap_or_else(|| zero(p));
+    let parameters: Vec<Quantity> = plain.parameters().iter().map(of).collect();
+    // Standard deviations have other coordinates, each its own.
+    let mut log_slopes = 0.0;
+    for i in 0..z.len() {
+        let moved = |by: f64| {
+            let mut z = z.to_vec();
+            z[i] += by;
+            let logs = at(integrated, &z).0.into_iter().filter(|q| q.name.starts_with("sd_std"));
+            logs.flat_map(|q| q.values).map(f64::ln).sum::<f64>()
+        };
+        let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        log_slopes += if slope.abs() > 1e-9 { slope.ln() } else { 0.0 };
+    }
+    (plain.unconstrained(&parameters).expect("free coordinates").remove(0), log_slopes)
+}
+
+/// ln ∫ exp(f) over some coordinates that do not depend on the others, and are 0 to begin with; relative to f there.
+fn integral(r: &Regression, start: &[f64], coordinates: &[usize]) -> f64 {
+    let (steps, width) = (if coordinates.len() == 1 { 401 } else { 97 }, 8.0);
+    let spacing = 2.0 * width / (steps - 1) as f64;
+    let count = (steps as usize).pow(coordinates.len() as u32);
+    let place = |n: usize| {
+        let mut z = start.to_vec();
+        for (c, i) in coordinates.iter().enumerate() {
+            z[*i] = -width + spacing * (n / (steps as usize).pow(c as u32) % steps as usize) as f64;
+        }
+        z
+    };
+    let here = density(r, &[start.to_vec()])[0];
+    let all = density(r, &(0..count).map(place).collect::<Vec<_>>());
+    let sum: f64 = all.iter().map(|f| (f - here).exp()).sum();
+    sum.ln() + coordinates.len() as f64 * spacing.ln()
+}
+
 #[test]
-fn the_model_is_the_same_in_both_coordinates() {
+fn the_model_is_the_same_whatever_its_coordinates() {
     let text = grouped(&mut Noise(5));
     let cases = [
-        ("y ~ x + (1 | g)", Family::Gaussian, vec![("g", vec!["intercept"])]),
-        ("y ~ x + (1 + x | g)", Family::Gaussian, vec![("g", vec!["intercept", "x"])]),
-        ("y ~ x + (1 | g) + (1 | h)", Family::Student, vec![("g", vec!["intercept"]), ("h", vec!["intercept"])]),
-        ("n ~ x + (1 | g/h)", Family::Poisson, vec![("g", vec!["intercept"]), ("g.h", vec!["intercept"])]),
-        ("b ~ x + (0 + x | g)", Family::Bernoulli, vec![("g", vec!["x"])]),
+        ("y ~ x + (1 | g)", Family::Gaussian, 1),
+        ("y ~ x + (1 + x | g)", Family::Gaussian, 2),
+        ("y ~ x + (1 | g)", Family::Student, 1),
+        ("n ~ x + (1 | g)", Family::Poisson, 1),
+        ("n ~ x + (1 + x | g)", Family::Negbinomial, 2),
+        ("b ~ x + (0 + x | g)", Family::Bernoulli, 1),
     ];
-    for (formula, family, groups) in cases {
-        let with = |coordinates| {
-            let options = Options { family, coordinates, ..Options::default() };
-            Regression::with(formula, &parsed(&text), &options).unwrap_or_else(|e| panic!("{formula}: {e}"))
-        };
-        let (conditional, plain) = (with(Coordinates::Conditional), with(Coordinates::NonCentred));
-        assert_eq!(conditional.names(), plain.names());
+    for (formula, family, k) in cases {
+        let models = both(formula, family, &text);
         let mut noise = Noise(6);
-        let z: Vec<f64> = (0..conditional.dim()).map(|_| 0.5 * noise.normal()).collect();
-        // The coordinates of the plain model at the same effects.
-        let plain_at = |z: &[f64]| -> Vec<f64> {
-            let q = conditional.quantities(&[z.to_vec()], None, Hardware::with_threads(1)).expect("quantities");
-            let of =
-                |name: &str| &q.generated.iter().find(|q| q.name == name).unwrap_or_else(|| panic!("{name}")).values;
-            let mut effects = vec![];
-            for (g, columns) in &groups {
-                let e = |c: &str| {
-                    let sd = of(&format!("sd_{g}_{c}"))[0];
-                    of(&format!("r_{g}_{c}")).iter().map(|r| r / sd).collect::<Vec<f64>>()
-                };
-                let first = e(columns[0]);
-                let second = columns.get(1).map(|c| {
-                    let cor = of(&format!("cor_{g}_{}_{c}", columns[0]))[0];
-                    e(c).iter().zip(&first).map(|(b, a)| (b - cor * a) / (1.0 - cor * cor).sqrt()).collect()
-                });
-                effects.extend(first);
-                effects.extend(second.unwrap_or_else(Vec::new));
-            }
-            let mut plain = z.to_vec();
-            let from = z.len() - effects.len();
-            plain[from..].copy_from_slice(&effects);
-            plain
-        };
-        let here = plain_at(&z);
-        let from = z.len() - here.iter().zip(&z).rev().take_while(|(a, b)| a != b).count();
-        let (n, h) = (z.len() - from, 1e-4);
-        let column = |j: usize| {
-            let moved = |by: f64| {
-                let mut z = z.clone();
-                z[from + j] += by;
-                plain_at(&z)
+        for _ in 0..3 {
+            // All effects are integrated out, of one group after the other, unless the model does so.
+            let free = models[1].dim() - 5 * k;
+            let mut z: Vec<f64> = (0..free).map(|_| 0.5 * noise.normal()).collect();
+            z.resize(models[0].dim(), 0.0);
+            let (start, log_slopes) = plain_point(&models, &z);
+            let whole = |model: &Regression, start: &[f64]| {
+                let of_group = |j: usize| (0..k).map(|c| free + c * 5 + j).collect::<Vec<_>>();
+                let groups = if start.len() > free { 5 } else { 0 };
+                let integrals: f64 = (0..groups).map(|j| integral(model, start, &of_group(j))).sum();
+                density(model, &[start.to_vec()])[0] + integrals
             };
-            let (up, down) = (moved(h), moved(-h));
-            (0..n).map(|i| (up[from + i] - down[from + i]) / (2.0 * h)).collect::<Vec<f64>>()
+            let (found, exact) = (whole(&models[0], &z), whole(&models[1], &start) + log_slopes);
+            assert!((found - exact).abs() < 1e-5, "{formula}, {}: {found}, not {exact}", family.name());
+        }
+    }
+}
+
+#[test]
+fn nested_effects_have_the_density_of_a_normal_distribution() {
+    let text = grouped(&mut Noise(5));
+    let models = both("y ~ x + (1 | g/h)", Family::Gaussian, &text);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let of = |name: &str| -> Vec<&str> {
+        let column = lines[0].iter().position(|c| *c == name).expect("a column");
+        lines[1..].iter().map(|line| line[column]).collect()
+    };
+    let number = |name: &str| -> Vec<f64> { of(name).iter().map(|x| x.parse().expect("a number")).collect() };
+    let (x, y, g, h) = (number("x"), number("y"), of("g"), of("h"));
+    let (n, groups) = (y.len(), g.iter().collect::<std::collections::BTreeSet<_>>().len());
+    let free = models[0].dim() - groups;
+    let mut noise = Noise(8);
+    let hyper: Vec<f64> = (0..free).map(|_| 0.4 * noise.normal()).collect();
+    let z = [hyper.as_slice(), &vec![0.0; groups]].concat();
+    // What is left of the density once the remaining effects are integrated out, one group at a time.
+    let left = (0..groups).map(|j| integral(&models[0], &z, &[free + j])).sum::<f64>();
+    let found = density(&models[0], std::slice::from_ref(&z))[0] + left;
+
+    let (start, log_slopes) = plain_point(&models, &z);
+    let (_, q) = at(&models[1], &start);
+    let mean: Vec<f64> = x.iter().map(|x| q["intercept"][0] + q["beta_x"][0] * x).collect();
+    let (sigma, a, b) = (q["sigma"][0], q["sd_g_intercept"][0], q["sd_g.h_intercept"][0]);
+    let ln_2pi = std::f64::consts::TAU.ln();
+    let alone: f64 = y.iter().zip(&mean).map(|(y, m)| -0.5 * (ln_2pi + ((y - m) / sigma).powi(2)) - sigma.ln()).sum();
+    let effects = (start.len() - free) as f64;
+    let prior = density(&models[1], &[start])[0] - alone + 0.5 * ln_2pi * effects;
+    let covariance = nalgebra::DMatrix::from_fn(n, n, |i, j| {
+        let same = |yes: bool, v: f64| if yes { v } else { 0.0 };
+        let (of_g, of_h) = (g[i] == g[j], g[i] == g[j] && h[i] == h[j]);
+        same(i == j, sigma * sigma) + same(of_g, a * a) + same(of_h, b * b)
+    });
+    let factor = covariance.cholesky().expect("positive");
+    let apart = nalgebra::DVector::from_fn(n, |i, _| y[i] - mean[i]);
+    let log_det: f64 = factor.l().diagonal().iter().map(|d| d.ln()).sum();
+    let normal = -0.5 * (n as f64 * ln_2pi + apart.dot(&factor.solve(&apart))) - log_det;
+    let exact = prior + normal + log_slopes;
+    assert!((found - exact).abs() < 1e-6, "{found}, not {exact}");
+}
+
+#[test]
+fn effects_that_were_integrated_out_are_drawn() {
+    // Given all else, e of a group is normal with the moments of a weighted mean; many draws of one point show them.
+    let text = grouped(&mut Noise(5));
+    let models = both("y ~ x + (1 | g)", Family::Gaussian, &text);
+    let mut noise = Noise(9);
+    // Points that hardly differ, with noise of their own each.
+    let point: Vec<f64> = (0..models[0].dim()).map(|_| 0.5 * noise.normal()).collect();
+    let z: Vec<Vec<f64>> = (0..4000).map(|i| point.iter().map(|x| x + 1e-9 * f64::from(i)).collect()).collect();
+    let drawn = models[0].quantities(&z, None, Hardware::with_threads(1)).expect("quantities");
+    assert_eq!(drawn, models[0].quantities(&z, None, Hardware::with_threads(2)).expect("the same"));
+    let effects = drawn.generated.iter().find(|q| q.name == "r_g_intercept").expect("effects");
+    let sd = drawn.generated.iter().find(|q| q.name == "sd_g_intercept").expect("their spread").values[0];
+    let (start, _) = plain_point(&models, &point);
+    let first = start.len() - effects.size();
+    for j in 0..effects.size() {
+        let grid: Vec<f64> = (0..801).map(|i| -8.0 + 0.02 * f64::from(i)).collect();
+        let place = |e: &f64| {
+            let mut z = start.clone();
+            z[first + j] = *e;
+            z
         };
-        let columns: Vec<Vec<f64>> = (0..n).map(column).collect();
-        let jacobian = nalgebra::DMatrix::from_fn(n, n, |i, j| columns[j][i]).determinant().abs().ln();
-        let density = |r: &Regression, z: &[f64]| mcvi::log_density(r, &[z.to_vec()]).expect("a density")[0];
-        let (a, b) = (density(&conditional, &z), density(&plain, &here));
-        assert!((a - b - jacobian).abs() < 1e-5, "{formula}: {a} - {b} is not {jacobian}");
-        // It matters: effects are not where they were.
-        assert!(here[from..].iter().zip(&z[from..]).any(|(a, b)| (a - b).abs() > 0.05), "{formula}");
+        let logs = density(&models[1], &grid.iter().map(place).collect::<Vec<_>>());
+        let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = logs.iter().map(|l| (l - top).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let mean = grid.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>() / total;
+        let variance = grid.iter().zip(&weights).map(|(e, w)| (e - mean).powi(2) * w).sum::<f64>() / total;
+        let (found, spread) = moments(&effects.column(j).iter().map(|r| r / sd).collect::<Vec<f64>>());
+        let se = (variance / 4000.0).sqrt();
+        assert!((found - mean).abs() < 4.5 * se, "{j}: {found}, not {mean} ± {se}");
+        assert!((spread / variance.sqrt() - 1.0).abs() < 0.06, "{j}: {spread}, not {}", variance.sqrt());
     }
 }
 

@@ -47,10 +47,17 @@ pub(super) struct Written<'g> {
     pub generated: Vec<(String, Expr<'g>)>,
     pub mistake: Option<String>,
     pub subsampled: bool,
+    /// Sizes of what is noise.
+    pub noise: Vec<usize>,
     /// The first extent of everything added to the log density.
     pub added: Vec<Option<usize>>,
     /// Free numbers that belong to parameters declared already.
     next: usize,
+}
+
+/// What the input for noise is called.
+pub(super) fn noise_name(number: usize) -> String {
+    format!("noise/{number}")
 }
 
 /// A model under construction. Every quantity has a row for each posterior draw: scalars are `[rows, 1]`, vectors
@@ -66,6 +73,8 @@ pub struct Builder<'g> {
     pub(super) replaced: Rc<BTreeMap<String, Vec<f64>>>,
     /// Of what is added, in order: what has no rows, whatever its first extent.
     rowless: Vec<bool>,
+    /// Whether something is drawn, so that noise is an input.
+    draws: bool,
     written: RefCell<Written<'g>>,
 }
 
@@ -84,15 +93,21 @@ impl<'g> Builder<'g> {
             generated: vec![],
             mistake: None,
             subsampled: false,
+            noise: vec![],
             added: vec![],
             next: 0,
         };
-        Builder { scope, source, rows, replaced, rowless: vec![], written: RefCell::new(written) }
+        Builder { scope, source, rows, replaced, rowless: vec![], draws: false, written: RefCell::new(written) }
     }
 
     /// The same, knowing what of all that is added has no rows: as many data as rows look alike.
     pub(super) fn knowing(self, rowless: &[bool]) -> Self {
         Builder { rowless: rowless.to_vec(), ..self }
+    }
+
+    /// The same, to draw with it.
+    pub(super) fn drawing(self) -> Self {
+        Builder { draws: true, ..self }
     }
 
     /// What was written, once it is all there.
@@ -257,6 +272,33 @@ impl<'g> Builder<'g> {
         }
         self.write().declared.push(Declared { name: name.to_owned(), constraint, size, value, prior, log_prior });
         value
+    }
+
+    /// Standard normal numbers that are no parameters, for quantities that are drawn given the parameters: `[rows, size]`. A
+    /// draw has the same ones wherever its quantities are computed. The log density must not depend on them.
+    pub(crate) fn noise(&self, size: usize) -> Expr<'g> {
+        let (dtype, number) = (self.scope.dtype(), self.written().noise.len());
+        self.write().noise.push(size);
+        if self.draws {
+            self.graph().input(&noise_name(number), dtype, [self.rows, size])
+        } else {
+            self.graph().full(dtype, [self.rows, size], 0.0)
+        }
+    }
+
+    /// Rows of every quantity.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether parameters and observations are drawn from the prior, and nothing is known of them.
+    pub(crate) fn is_prior(&self) -> bool {
+        self.draws && matches!(self.source, Source::Inputs)
+    }
+
+    /// What is observed under a name: the data, unless others are in their place.
+    pub(crate) fn observed(&self, name: &str, data: &[f64]) -> Vec<f64> {
+        self.replaced.get(name).map_or(data, Vec::as_slice).to_vec()
     }
 
     /// Add any term to the log density: one number a row, or several to be summed.

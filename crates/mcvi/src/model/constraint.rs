@@ -5,7 +5,13 @@
 
 use super::Value;
 use mcvi_expr::{DType, Expr};
-use std::f64::consts::LN_2;
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
+
+/// What is large for a standard deviation of effects on a standardised scale.
+const LARGE: f64 = 5.0;
+
+/// 1/√(2π)
+const NORMAL: f64 = 0.398_942_280_401_432_7;
 
 /// How far from 1 a sum may be by rounding alone.
 const TOLERANCE: f64 = 1e-8;
@@ -18,6 +24,15 @@ pub enum Constraint<'g> {
     Real,
     /// Numbers above 0.
     Positive,
+    /// Numbers above 0 that may come close to it, such as the standard deviations of group effects: the free number is linear
+    /// in them from `knee` to `unit` and logarithmic beyond, and where the density does not vanish at 0 its density falls off like a normal
+    /// one and not like an exponential, as that of the logarithm does.
+    NearZero {
+        /// Below it, the free number is negative.
+        knee: f64,
+        /// A typical value.
+        unit: f64,
+    },
     /// Numbers above a bound; see [`Constraint::lower`].
     Lower(Value<'g>),
     /// Numbers below a bound; see [`Constraint::upper`].
@@ -84,6 +99,7 @@ impl<'g> Constraint<'g> {
             // A single number has no order to keep.
             Constraint::Ordered if k == 1 => Constraint::Real.constrain(u, k),
             Constraint::Positive => (u.exp(), u.sum(&[1])),
+            Constraint::NearZero { knee, unit } => near_zero(u, knee, unit),
             Constraint::Lower(low) => (of_shape(u, u.exp() + low.expr(u)), u.sum(&[1])),
             Constraint::Upper(high) => (of_shape(u, high.expr(u) - u.exp()), u.sum(&[1])),
             Constraint::Interval(Value::Number(low), Value::Number(high)) => {
@@ -113,6 +129,7 @@ impl<'g> Constraint<'g> {
         let free = match self.bounded() {
             Constraint::Real => value.to_vec(),
             Constraint::Positive => each(&|x| x.ln()),
+            Constraint::NearZero { knee, unit } => each(&|x| free_near_zero(x, knee, unit)),
             Constraint::Lower(low) => {
                 let low = low.number()?;
                 each(&|x| (x - low).ln())
@@ -157,7 +174,7 @@ impl<'g> Constraint<'g> {
         const NO: (Option<f64>, Option<f64>) = (Some(f64::NEG_INFINITY), Some(f64::INFINITY));
         match self {
             Constraint::Real | Constraint::Ordered => NO,
-            Constraint::Positive | Constraint::PositiveOrdered => (Some(0.0), NO.1),
+            Constraint::Positive | Constraint::NearZero { .. } | Constraint::PositiveOrdered => (Some(0.0), NO.1),
             Constraint::Lower(low) => (low.number(), NO.1),
             Constraint::Upper(high) => (NO.0, high.number()),
             Constraint::Interval(low, high) => (low.number(), high.number()),
@@ -185,6 +202,20 @@ impl<'g> Constraint<'g> {
 #[track_caller]
 fn of_shape<'g>(u: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     if value.shape() == u.shape() { value } else { value.broadcast_to(u.shape()) }
+}
+
+/// unit·sinh(h + h³/H²) with h = knee/unit·g(u) and g(u) = uΦ(u) + φ(u), whose derivative is Φ; H is h of [`LARGE`], beyond which
+/// a tail that falls off as a power is lighter than a normal one.
+#[track_caller]
+fn near_zero(u: Expr<'_>, knee: f64, unit: f64) -> (Expr<'_>, Expr<'_>) {
+    let below = (u * -FRAC_1_SQRT_2).log_erfc() - LN_2;
+    let h = (u * below.exp() + (u.square() * -0.5).exp() * NORMAL) * (knee / unit);
+    let bend = (LARGE / unit).asinh().powi(-2);
+    let bent = h + h * h.square() * bend;
+    let value = bent.exp() * (bent * -2.0).expm1() * (-0.5 * unit);
+    // ln cosh
+    let log_cosh = bent - (bent * 2.0).log_sigmoid() - LN_2;
+    (value, (log_cosh + (h.square() * (3.0 * bend)).log1p() + below + knee.ln()).sum(&[1]))
 }
 
 /// The first number is free, the logarithms of the steps to the others are.
@@ -220,6 +251,29 @@ fn correlation_cholesky(u: Expr<'_>, k: usize) -> (Expr<'_>, Expr<'_>) {
     let log_left = (log_rest.slice(2, 0..k - 1) * 0.5).cumsum(2).pad(2, 1, 0);
     let value = below.select(u.tanh(), row.eq(column)) * log_left.exp();
     (value, below.select(log_left + log_rest, 0.0).sum(&[1, 2]))
+}
+
+fn free_near_zero(value: f64, knee: f64, unit: f64) -> f64 {
+    let (goal, bend) = ((value / unit).asinh(), (LARGE / unit).asinh().powi(-2));
+    if !(goal > 0.0 && goal.is_finite()) {
+        return f64::NAN;
+    }
+    let bent = |u: f64| {
+        let g = 0.5 * u * libm::erfc(-u * FRAC_1_SQRT_2) + (-0.5 * u * u).exp() * NORMAL;
+        let h = g * knee / unit;
+        h + h.powi(3) * bend
+    };
+    // g is u at least.
+    rising(bent, goal, (-38.0, goal * unit / knee))
+}
+
+/// Where a rising function has a value.
+fn rising(f: impl Fn(f64) -> f64, value: f64, (mut low, mut high): (f64, f64)) -> f64 {
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if f(middle) < value { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
 }
 
 fn free_simplex(value: &[f64]) -> Option<Vec<f64>> {

@@ -80,6 +80,20 @@ impl<'g> Builder<'g> {
         log_likelihood
     }
 
+    /// The same where something that the distribution is given is integrated out of the log density of all, `[rows]`.
+    pub(crate) fn observe_integrated(
+        &self,
+        name: &str,
+        data: &[f64],
+        distribution: Distribution<'g>,
+        log_density: Expr<'g>,
+    ) -> Expr<'g> {
+        let so_far = self.write().log_density;
+        let log_likelihood = self.observe(name, data, distribution);
+        self.write().log_density = so_far + log_density;
+        log_likelihood
+    }
+
     fn observe_array(&self, name: &str, data: Array, distribution: Distribution<'g>) -> Expr<'g> {
         self.check_name(name);
         self.check_distribution(name, &distribution);

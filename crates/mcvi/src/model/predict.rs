@@ -1,16 +1,18 @@
 //! What follows from draws of a model: constrained parameters, likelihoods, predictions; and draws from the prior.
 
 use super::Constraint;
-use super::builder::{Builder, Source};
+use super::builder::{Builder, Source, noise_name};
 use super::definition::{Model, scope};
 use super::quantity::{Declaration, Quantities, Quantity};
 use super::replicate::{Bounds, Collector, Replicate};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::scope::Choices;
-use mcvi_expr::{Array, DType, Graph};
+use crate::seed::derive_seed;
+use mcvi_expr::{Array, DType, Graph, Program};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand_distr::{Distribution as _, StandardNormal};
 
 /// Draws whose quantities are computed in one go.
 const ROWS: usize = 1000;
@@ -37,7 +39,7 @@ impl Model {
         let graph = Graph::new();
         let scope = scope(&graph, rows, self.dim, Choices::Sample)?;
         let input = graph.input("z", DType::F64, [rows, self.dim]);
-        let m = self.write(Builder::new(scope, Source::Free(input), rows, self.replaced()));
+        let m = self.write(Builder::new(scope, Source::Free(input), rows, self.replaced()).drawing());
         let (mut program, mut plan) = (Collector::new(&graph), Quantities::default());
         for (declared, declaration) in m.declared.iter().zip(&self.parameters) {
             plan.parameters.push(program.quantity(&declared.name, declaration.shape(), declared.value));
@@ -68,6 +70,7 @@ impl Model {
             // The last chunk is filled up with its last draw.
             let fill = std::iter::repeat_n(&chunk[chunk.len() - 1], rows - chunk.len());
             let values: Vec<f64> = chunk.iter().chain(fill).flatten().copied().collect();
+            write_noise(&mut program, &m.noise, values.chunks(self.dim).map(noise_of))?;
             program.write("z", &Array::new([rows, self.dim], values)?)?;
             program.run(1)?;
             let each = plan.parameters.iter_mut().chain(&mut plan.generated);
@@ -124,7 +127,7 @@ impl Model {
         }
         let graph = Graph::new();
         let scope = scope(&graph, count, 1, Choices::Sample)?;
-        let m = self.write(Builder::new(scope, Source::Inputs, count, self.replaced()));
+        let m = self.write(Builder::new(scope, Source::Inputs, count, self.replaced()).drawing());
         let cannot = |name: &str, why: String| Err(Error::CannotDraw { name: name.to_owned(), why });
         if let Some(d) = m.declared.iter().find(|d| d.prior.is_flat()) {
             return cannot(&d.name, "its prior is flat; give it a proper one, such as `normal(0.0, 10.0)`".to_owned());
@@ -152,6 +155,8 @@ impl Model {
         for (d, zeros) in m.declared.iter().zip(&zeros) {
             program.write(&d.name, zeros)?;
         }
+        let noise = (0..count as u64).map(|row| StdRng::seed_from_u64(derive_seed(seed ^ row, "noise")));
+        write_noise(&mut program, &m.noise, noise)?;
         let mut rng = StdRng::seed_from_u64(seed);
         let mut drawn = Quantities::default();
         // One parameter after the other: a prior may depend on those declared before.
@@ -176,4 +181,28 @@ impl Model {
         }
         Ok(drawn)
     }
+}
+
+/// Write what is noise, row by row from a generator each; `sizes` in the order of the inputs.
+fn write_noise(program: &mut Program, sizes: &[usize], rows: impl Iterator<Item = StdRng>) -> Result<()> {
+    if sizes.is_empty() {
+        return Ok(());
+    }
+    let (mut each, mut count) = (vec![vec![]; sizes.len()], 0);
+    for mut rng in rows {
+        count += 1;
+        for (values, size) in each.iter_mut().zip(sizes) {
+            values.extend((0..*size).map(|_| -> f64 { StandardNormal.sample(&mut rng) }));
+        }
+    }
+    for (number, (values, size)) in each.into_iter().zip(sizes).enumerate() {
+        program.write(&noise_name(number), &Array::new([count, *size], values)?)?;
+    }
+    Ok(())
+}
+
+/// A draw's own noise: equal draws have equal noise.
+fn noise_of(z: &[f64]) -> StdRng {
+    let mix = |h: u64, x: &f64| derive_seed(h ^ x.to_bits(), "noise");
+    StdRng::seed_from_u64(z.iter().fold(0, mix))
 }

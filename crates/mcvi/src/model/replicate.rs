@@ -100,7 +100,9 @@ impl<'g> Collector<'g> {
     /// Make the bounds of a parameter known.
     pub fn bounds(&mut self, name: &str, constraint: Constraint<'g>, value: Expr<'g>) -> Bounds {
         let (low, high) = match constraint {
-            Constraint::Positive | Constraint::PositiveOrdered => (Value::Number(0.0), Value::Number(f64::INFINITY)),
+            Constraint::Positive | Constraint::NearZero { .. } | Constraint::PositiveOrdered => {
+                (Value::Number(0.0), Value::Number(f64::INFINITY))
+            }
             Constraint::Lower(low) => (low, Value::Number(f64::INFINITY)),
             Constraint::Upper(high) => (Value::Number(f64::NEG_INFINITY), high),
             Constraint::Interval(low, high) => (low, high),

@@ -72,6 +72,7 @@ pub(super) enum Range {
 }
 
 /// What an observation is like, given the parameters: `[rows, n]`, of categories `[rows, n, k]`.
+#[derive(Clone)]
 pub(super) struct Given<'g> {
     /// The linear predictors: one, or one for each category but the first.
     pub predictors: Vec<Expr<'g>>,

@@ -12,6 +12,7 @@ mod model;
 mod names;
 mod pilot;
 mod predict;
+mod predictor;
 mod prior;
 mod prior_choice;
 mod response;
@@ -19,6 +20,7 @@ mod rows;
 mod saved;
 mod stan;
 mod table;
+mod turned;
 mod variable;
 
 pub use family::{Family, Link};
@@ -45,7 +47,7 @@ use prior::Prior;
 use response::Response;
 use rows::{Left, complete};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An error in a user's data or formula, with a message for them.
 fn mistake(why: String) -> Error {
@@ -246,6 +248,7 @@ impl Regression {
             auxiliaries: family.auxiliaries(),
             working: None,
             rows,
+            triangle: OnceLock::new(),
         };
         specification.working = working(&specification, options.coordinates)?;
         prior_choice::choose(&mut specification, &options.priors)?;
@@ -342,11 +345,9 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     if !s.family.is_scaled() {
         return pilot::working(s.family, s.link, &s.rows, s.scale.mean, s.thresholds.as_ref().map_or(0, |t| t.0));
     }
-    let offset = |i: usize| s.rows.offset.as_ref().map_or(0.0, |o| o[i]);
-    let response = s.rows.y.iter().enumerate().map(|(i, y)| s.scale.standardise(y - offset(i)));
-    let weights =
-        s.rows.weights.as_ref().map_or_else(|| vec![1.0; s.rows.count], |w| w.iter().map(|w| w.max(1e-12)).collect());
-    Ok(Some(pilot::Working { response: response.collect(), weights }))
+    let weights = s.rows.weights.clone().unwrap_or_else(|| vec![1.0; s.rows.count]);
+    // In units of the response, no error has a larger standard deviation.
+    Ok(Some(pilot::Working::new(&s.rows, s.standardised(&s.rows.y), weights)))
 }
 
 /// A digest of all data.

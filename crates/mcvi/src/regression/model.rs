@@ -2,15 +2,19 @@
 //! reported on the scale of the data.
 
 use super::Scale;
-use super::conditional::{self, Information};
+use super::conditional::{self, Conditional};
 use super::design::DesignColumn;
 use super::family::{Auxiliary, Family, Given, Link};
 use super::groups::{GroupRows, Groups};
 use super::pilot::Working;
+use super::predictor::Predicted;
 use super::prior::Prior;
 use super::rows::Matrix;
-use crate::model::{Builder, normal};
+use crate::model::{Builder, Constraint};
 use mcvi_expr::Expr;
+use nalgebra::DMatrix;
+use std::f64::consts::TAU;
+use std::sync::OnceLock;
 
 /// A regression, ready to be written.
 pub(super) struct Specification {
@@ -28,6 +32,9 @@ pub(super) struct Specification {
     pub auxiliaries: Vec<Auxiliary>,
     /// What was observed.
     pub rows: Rows,
+    /// The rows of columns and responses turned into a triangle, once it is asked for: without the columns of the effects that
+    /// are integrated out.
+    pub triangle: OnceLock<DMatrix<f64>>,
     /// What it says, roughly, of group effects: they are looked for there. None for plain non-centred effects.
     pub working: Option<Working>,
 }
@@ -71,13 +78,15 @@ pub(super) struct Rows {
 }
 
 /// The effects of groups as declared.
-struct Effects<'g> {
+pub(super) struct Effects<'g> {
     /// `[rows, k]`
-    sds: Expr<'g>,
+    pub sds: Expr<'g>,
     /// `[rows, k, k]`
     correlation: Option<Expr<'g>>,
     /// For each coefficient `[rows, groups]`.
-    each: Vec<Expr<'g>>,
+    pub each: Vec<Expr<'g>>,
+    /// How they are distributed given all else, if they are integrated out.
+    integrated: Option<Conditional<'g>>,
 }
 
 impl Specification {
@@ -87,7 +96,7 @@ impl Specification {
     }
 
     /// Write the model with new rows in place of those observed: their expected responses are the generated quantity
-    /// `mean`, and groups that were not fitted have parameters of their own, after all others.
+    /// `mean`. Effects of groups that were not fitted are drawn.
     pub fn predict<'g>(&self, m: &Builder<'g>, rows: &Rows) {
         self.declare(m, rows, true);
     }
@@ -110,21 +119,21 @@ impl Specification {
         };
         let auxiliaries: Vec<Expr<'g>> = self.auxiliaries.iter().map(auxiliary).collect();
         let mut effects: Vec<Vec<Effects<'g>>> = vec![];
-        for (p, (a, b)) in self.predictors.iter().zip(&parts) {
-            let at = Predicted { intercept: *a, coefficients: *b, precision: self.precision(&auxiliaries) };
-            effects.push(self.effects(m, p, &at));
+        let error = self.error(&auxiliaries);
+        let predicted: Vec<Predicted<'g>> =
+            parts.iter().map(|(a, b)| Predicted { intercept: *a, coefficients: *b, error }).collect();
+        for (p, at) in self.predictors.iter().zip(&predicted) {
+            effects.push(self.effects(m, p, at));
         }
+        let total = (self.family == Family::Gaussian).then(|| self.normal(m, &predicted[0], &mut effects[0]));
         let reported: Vec<Vec<Vec<Expr<'g>>>> =
             effects.iter().map(|of| of.iter().map(|e| e.each.clone()).collect()).collect();
         for (p, effects) in self.predictors.iter().zip(&mut effects).filter(|_| is_new) {
             p.groups.iter().zip(effects).zip(&rows.groups).for_each(|((g, e), rows)| g.extend(m, e, rows));
         }
-        let etas = parts.iter().zip(&effects).map(|((a, b), effects)| {
-            let at = Predicted { intercept: *a, coefficients: *b, precision: None };
-            let mut eta = at.fixed(m, rows);
-            for (effects, rows) in effects.iter().zip(&rows.groups) {
-                eta = eta + gathered(m, rows, &effects.each);
-            }
+        let etas = predicted.iter().zip(&effects).map(|(at, effects)| {
+            let effects: Vec<&[Expr<'g>]> = effects.iter().map(|e| e.each.as_slice()).collect();
+            let eta = at.with(m, rows, &effects);
             let eta = if self.scale.is_unit() { eta } else { eta * self.scale.sd + self.scale.mean };
             rows.offset.as_ref().map_or(eta, |o| eta + m.data(o))
         });
@@ -132,11 +141,14 @@ impl Specification {
         let trials = rows.trials.as_ref().map(|t| m.data(t));
         let given = Given { predictors, auxiliaries, thresholds, trials };
         let distribution = self.family.distribution(self.link, &given);
-        let weighted = match &rows.weights {
+        let distribution = match &rows.weights {
             Some(weights) => distribution.weighted(m.data(weights)),
             None => distribution,
         };
-        m.observe(&self.observed, &rows.y, weighted);
+        match total.filter(|_| !is_new) {
+            None => m.observe(&self.observed, &rows.y, distribution),
+            Some(total) => m.observe_integrated(&self.observed, &rows.y, distribution, total),
+        };
         if is_new {
             m.generated("mean", self.family.mean(self.link, &given));
         }
@@ -146,31 +158,87 @@ impl Specification {
         }
     }
 
-    /// The precision of pseudo-responses in units of the linear predictor, where it is a parameter.
-    fn precision<'g>(&self, auxiliaries: &[Expr<'g>]) -> Option<Expr<'g>> {
-        let inverse = |sigma: Expr<'g>| (sigma / self.scale.sd).square().recip();
+    /// The standard deviation of pseudo-responses of weight 1, in units of the linear predictor; none where it is 1.
+    fn error<'g>(&self, auxiliaries: &[Expr<'g>]) -> Option<Expr<'g>> {
         match (self.family, auxiliaries) {
-            (Family::Gaussian, [sigma]) => Some(inverse(*sigma)),
-            // The expected information of a t distribution.
-            (Family::Student, [sigma, nu]) => Some(inverse(*sigma) * (*nu + 1.0) / (*nu + 3.0)),
+            (Family::Gaussian, [sigma]) => Some(*sigma / self.scale.sd),
+            // By the expected information of a t distribution.
+            (Family::Student, [sigma, nu]) => Some(*sigma / self.scale.sd * ((*nu + 3.0) / (*nu + 1.0)).sqrt()),
             _ => None,
         }
     }
 
-    /// Declare the group effects of a linear predictor: first how they vary, then what they are.
+    /// The log likelihood of normal responses, `[rows]`, with the effects of a term integrated out, which are drawn.
+    fn normal<'g>(&self, m: &Builder<'g>, at: &Predicted<'g>, effects: &mut [Effects<'g>]) -> Expr<'g> {
+        let y = m.observed(&self.observed, &self.rows.y);
+        let is_own = y == self.rows.y;
+        let y = self.standardised(&y);
+        let integrated = self.integrated().and_then(|t| Some((t, self.working.as_ref()?)));
+        let own = integrated.map(|(t, working)| (t, &working.turned[t]));
+        let others: Vec<usize> = (0..effects.len()).filter(|t| integrated.is_none_or(|(own, _)| own != *t)).collect();
+        let squares = if others.is_empty() {
+            let triangle = || at.triangle(&self.rows, own.map(|(_, turned)| turned), &y);
+            // Simulated responses have their own.
+            let triangle = if is_own { self.triangle.get_or_init(triangle) } else { &triangle() };
+            at.squares(m, triangle)
+        } else {
+            let each: Vec<&[Expr<'g>]> = (0..effects.len())
+                .map(|t| if others.contains(&t) { effects[t].each.as_slice() } else { &[] })
+                .collect();
+            at.squares_by_row(m, &self.rows, own, m.data(&y) - at.with(m, &self.rows, &each))
+        };
+        let error = at.error.map_or_else(|| m.graph().full(squares.dtype(), [m.rows()], 1.0), |e| e.sum(&[1]));
+        let weight: f64 = self.rows.weights.as_ref().map_or(self.rows.count as f64, |w| w.iter().sum());
+        let without = squares / error.square() * -0.5 - (error.ln() + (self.scale.sd.ln() + 0.5 * TAU.ln())) * weight;
+        let Some((t, conditional)) = integrated.and_then(|(t, _)| Some((t, effects[t].integrated.take()?))) else {
+            return without;
+        };
+        let groups = self.predictors[0].groups[t].groups.levels.len();
+        let noise: Vec<Expr<'g>> = (0..conditional.len()).map(|_| m.noise(groups)).collect();
+        // From the prior, nothing is known of them.
+        let e = if m.is_prior() { noise } else { conditional.effects(&noise) };
+        effects[t].each = effects[t].mixed(&e);
+        without + conditional.log_integral().sum(&[1])
+    }
+
+    /// Responses as the linear predictor without its offset has them, where it is on their scale.
+    pub fn standardised(&self, y: &[f64]) -> Vec<f64> {
+        let offset = |i: usize| self.rows.offset.as_ref().map_or(0.0, |o| o[i]);
+        y.iter().enumerate().map(|(i, y)| self.scale.standardise(y - offset(i))).collect()
+    }
+
+    /// The group term whose effects are integrated out: where errors are normal, that with the most effects.
+    fn integrated(&self) -> Option<usize> {
+        let is_normal = self.family == Family::Gaussian && self.working.is_some();
+        let groups = self.predictors.first().filter(|_| is_normal)?.groups.iter().enumerate();
+        let few = groups.filter(|(_, g)| g.sds.len() <= conditional::MOST);
+        few.max_by_key(|(_, g)| g.sds.len() * g.groups.levels.len()).map(|(t, _)| t)
+    }
+
+    /// Declare the group effects of a linear predictor: first how they vary, then what they are; those that are integrated
+    /// out come last.
     fn effects<'g>(&self, m: &Builder<'g>, p: &Predictor, at: &Predicted<'g>) -> Vec<Effects<'g>> {
-        let mut effects: Vec<Effects<'g>> = p.groups.iter().map(|g| g.spread(m)).collect();
-        for (t, g) in p.groups.iter().enumerate() {
+        let least = |t: usize| self.working.as_ref().and_then(|w| w.least.get(t).copied());
+        let mut effects: Vec<Effects<'g>> = p.groups.iter().enumerate().map(|(t, g)| g.spread(m, least(t))).collect();
+        let integrated = self.integrated();
+        let order: Vec<usize> = (0..p.groups.len()).filter(|t| Some(*t) != integrated).chain(integrated).collect();
+        for (i, &t) in order.iter().enumerate() {
+            let (g, factor) = (&p.groups[t], effects[t].factor());
+            let levels = g.groups.levels.len();
             let working = self.working.as_ref().filter(|_| g.sds.len() <= conditional::MOST);
-            let information = working.map(|w| at.information(m, (&self.rows, w), &effects, t));
-            let e = conditional::declare(
-                m,
-                &g.free("z"),
-                g.groups.levels.len(),
-                &effects[t].factor(),
-                information.as_ref(),
-            );
-            effects[t].each = effects[t].mixed(&e);
+            match working {
+                Some(working) if integrated == Some(t) => {
+                    let response = self.standardised(&m.observed(&self.observed, &self.rows.y));
+                    let seen = at.seen(m, &self.rows, (working, &response), &effects, (t, &order[..i]));
+                    effects[t].integrated = Some(Conditional::new(&factor, &seen));
+                }
+                _ => {
+                    let seen = |w: &Working| at.seen(m, &self.rows, (w, &w.response), &effects, (t, &order[..i]));
+                    let seen = working.map(seen);
+                    let e = conditional::declare(m, &g.free("z"), levels, &factor, seen.as_ref());
+                    effects[t].each = effects[t].mixed(&e);
+                }
+            }
         }
         effects
     }
@@ -212,14 +280,17 @@ impl GroupEffects {
         format!("r_{}_{}", self.name, self.groups.columns[column].word)
     }
 
-    /// Declare how effects vary.
-    fn spread<'g>(&self, m: &Builder<'g>) -> Effects<'g> {
+    /// Declare how effects vary, given the least standard deviation that the data tell from 0.
+    fn spread<'g>(&self, m: &Builder<'g>, least: Option<f64>) -> Effects<'g> {
         let k = self.groups.columns.len();
-        let sds = m.positives(&format!("sd_std_{}", self.name), k, Prior::of_vector(m, &self.sds));
+        // Small ones as they are, large ones by their logarithms.
+        let near_zero = |least: f64| Constraint::NearZero { knee: 0.5 * least, unit: 2.0 * least };
+        let constraint = least.map_or(Constraint::Positive, near_zero);
+        let sds = m.parameter(&format!("sd_std_{}", self.name), constraint, k, Prior::of_vector(m, &self.sds));
         let correlation = self.correlation.as_ref();
         let name = format!("L_{}", self.name);
         let correlation = correlation.map(|prior| m.correlation_cholesky(&name, k, prior.distribution()));
-        Effects { sds, correlation, each: vec![] }
+        Effects { sds, correlation, each: vec![], integrated: None }
     }
 
     /// The names of the parameters behind the effects, one for each coefficient.
@@ -232,7 +303,7 @@ impl GroupEffects {
         if rows.new.is_empty() {
             return;
         }
-        let new: Vec<_> = self.free("new").iter().map(|name| m.reals(name, rows.new.len(), normal(0.0, 1.0))).collect();
+        let new: Vec<_> = self.groups.columns.iter().map(|_| m.noise(rows.new.len())).collect();
         let new = effects.mixed(&new);
         effects.each.iter_mut().zip(new).for_each(|(each, new)| *each = each.graph().concat(&[*each, new], 1));
     }
@@ -274,100 +345,4 @@ impl<'g> Effects<'g> {
             |a: &Vec<Option<Expr<'g>>>| a.iter().zip(e).filter_map(|(a, e)| a.map(|a| a * *e)).reduce(|a, b| a + b);
         self.factor().iter().filter_map(row).collect()
     }
-}
-
-/// What is known of a linear predictor before its group effects.
-struct Predicted<'g> {
-    intercept: Option<Expr<'g>>,
-    coefficients: Option<Expr<'g>>,
-    /// The precision of pseudo-responses of weight 1.
-    precision: Option<Expr<'g>>,
-}
-
-impl<'g> Predicted<'g> {
-    /// What pseudo-responses say about the effects of term `t`, given those of the terms before, and not knowing those of
-    /// the terms after it.
-    fn information(
-        &self,
-        m: &Builder<'g>,
-        (rows, working): (&Rows, &Working),
-        effects: &[Effects<'g>],
-        t: usize,
-    ) -> Information<'g> {
-        let own = &rows.groups[t];
-        let (k, groups) = (own.values.len(), own.index.iter().max().map_or(0, |i| i + 1));
-        let value = |c: usize, i: usize| own.values[c].as_ref().map_or(1.0, |v| v[i]);
-        if effects.len() == 1 {
-            // Sums over the rows of each group are data.
-            let summed = |f: &dyn Fn(usize) -> f64| {
-                let mut sums = vec![0.0; groups];
-                own.index.iter().enumerate().for_each(|(i, j)| sums[*j] += working.weights[i] * f(i));
-                sums
-            };
-            let scaled = |e: Expr<'g>| self.precision.map_or(e, |p| e * p);
-            let precision = |c: usize, d: usize| scaled(m.data(&summed(&|i| value(c, i) * value(d, i))));
-            let score = |c: usize| {
-                let mut score = m.data(&summed(&|i| value(c, i) * working.response[i]));
-                if let Some(a) = self.intercept {
-                    score = score - a * m.data(&summed(&|i| value(c, i)));
-                }
-                if let Some(b) = self.coefficients {
-                    let p = rows.x.len() / rows.count;
-                    let columns: Vec<f64> = (0..p).flat_map(|l| summed(&|i| value(c, i) * rows.x[i * p + l])).collect();
-                    score = score - b.matmul(m.matrix(groups, &columns));
-                }
-                scaled(score)
-            };
-            let precision = (0..k).map(|c| (0..k).map(|d| precision(c, d)).collect()).collect();
-            return Information { precision, score: (0..k).map(score).collect() };
-        }
-        // Each later term adds to the variance of a mean of n rows as if it were that of n times the variance of one.
-        let inverse: Vec<f64> = working.weights.iter().map(|w| 1.0 / w).collect();
-        let mut variance = self.precision.map_or_else(|| m.data(&inverse), |p| m.data(&inverse) / p);
-        for (later, of) in rows.groups.iter().zip(effects).skip(t + 1) {
-            let mut sizes = vec![0.0; later.index.iter().max().map_or(0, |i| i + 1)];
-            later.index.iter().for_each(|j| sizes[*j] += 1.0);
-            for (c, v) in later.values.iter().enumerate() {
-                let of_row = |i: usize| sizes[later.index[i]] * v.as_ref().map_or(1.0, |v| v[i] * v[i]);
-                let each: Vec<f64> = (0..rows.count).map(of_row).collect();
-                variance = variance + of.sds.slice(1, c..c + 1).square() * m.data(&each);
-            }
-        }
-        let weight = variance.recip();
-        let mut left = m.data(&working.response) - self.fixed(m, rows);
-        for (before, of) in rows.groups.iter().zip(effects).take(t) {
-            left = left - gathered(m, before, &of.each);
-        }
-        let index = m.index(&own.index);
-        // What is known beforehand has no rows of its own.
-        let whole = effects[t].sds.shape().dims().first().map_or([1, rows.count], |r| [*r, rows.count]);
-        let summed = |e: Expr<'g>| e.broadcast_to(whole).t().scatter_add(index, groups).t();
-        let column = |c: usize| (0..rows.count).map(|i| value(c, i)).collect::<Vec<f64>>();
-        let products = |c: usize, d: usize| column(c).iter().zip(column(d)).map(|(a, b)| a * b).collect::<Vec<f64>>();
-        let precision = (0..k).map(|c| (0..k).map(|d| summed(weight * m.data(&products(c, d)))).collect()).collect();
-        let score = (0..k).map(|c| summed(weight * left * m.data(&column(c)))).collect();
-        Information { precision, score }
-    }
-
-    /// The linear predictor without group effects.
-    fn fixed(&self, m: &Builder<'g>, rows: &Rows) -> Expr<'g> {
-        let x = self.coefficients.zip(rows.x.constant(m)).map(|(b, x)| b.matmul(x.t()));
-        let zero = || m.data(&vec![0.0; rows.count]);
-        match (self.intercept, x) {
-            (Some(a), Some(x)) => a + x,
-            (Some(a), None) => a + zero(),
-            (None, Some(x)) => x,
-            (None, None) => zero(),
-        }
-    }
-}
-
-/// The sum of the effects of a term in each row.
-fn gathered<'g>(m: &Builder<'g>, rows: &GroupRows, effects: &[Expr<'g>]) -> Expr<'g> {
-    let index = m.index(&rows.index);
-    let each = effects.iter().zip(&rows.values).map(|(effect, values)| {
-        let each = effect.take(1, index);
-        values.as_ref().map_or(each, |v| each * m.data(v))
-    });
-    each.reduce(|a, b| a + b).unwrap_or_else(|| m.data(&[0.0]))
 }

@@ -1,8 +1,9 @@
-//! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood. They decide in which
-//! coordinates effects are looked for, and nothing else.
+//! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood, and which standard
+//! deviations are small. They decide in which coordinates effects and their standard deviations are looked for, and nothing else.
 
 use super::family::{Family, Given, Link};
 use super::model::Rows;
+use super::turned::Turned;
 use crate::error::Result;
 use mcvi_expr::{Array, DType, Expr, Graph, Program, grad};
 use nalgebra::{DMatrix, DVector};
@@ -12,6 +13,17 @@ use nalgebra::{DMatrix, DVector};
 pub(super) struct Working {
     pub response: Vec<f64>,
     pub weights: Vec<f64>,
+    /// The rows of each group term, so weighted and turned.
+    pub turned: Vec<Turned>,
+    /// Of each group term, roughly the least standard deviation that the data tell from 0.
+    pub least: Vec<f64>,
+}
+
+impl Working {
+    pub fn new(rows: &Rows, response: Vec<f64>, weights: Vec<f64>) -> Self {
+        let turned = rows.groups.iter().map(|g| Turned::new(g, &weights)).collect();
+        Working { least: least(rows, &weights), response, weights, turned }
+    }
 }
 
 /// Rounds of weighted least squares.
@@ -39,12 +51,30 @@ pub(super) fn working(
     let offset: Vec<f64> = offset.iter().map(|o| o + location).collect();
     let mut curve = Curve::new(family, link, rows, thresholds)?;
     let mut fit = Backfit::new(rows);
-    let mut working = curve.at(&fit.predictor(rows), &offset)?;
+    let mut pseudo = curve.at(&fit.predictor(rows), &offset)?;
     for _ in 0..ROUNDS {
-        fit.improve(rows, &working);
-        working = curve.at(&fit.predictor(rows), &offset)?;
+        fit.improve(rows, &pseudo);
+        pseudo = curve.at(&fit.predictor(rows), &offset)?;
     }
-    Ok(Some(working))
+    Ok(Some(Working::new(rows, pseudo.response, pseudo.weights)))
+}
+
+/// Of each group term, where the information that its groups have on a variance of 0 tells a standard deviation from it; averaged
+/// over coefficients. `weights` are the precisions of rows.
+fn least(rows: &Rows, weights: &[f64]) -> Vec<f64> {
+    let of_term = |g: &super::groups::GroupRows| {
+        let groups = g.index.iter().max().map_or(0, |m| m + 1);
+        let each = g.values.iter().map(|v| {
+            let mut information = vec![0.0; groups];
+            for (i, j) in g.index.iter().enumerate() {
+                information[*j] += weights[i] * v.as_ref().map_or(1.0, |v| v[i] * v[i]);
+            }
+            let total = 0.5 * information.iter().map(|h| h * h).sum::<f64>();
+            -0.25 * total.max(LEAST).ln()
+        });
+        (each.sum::<f64>() / g.values.len() as f64).exp()
+    };
+    rows.groups.iter().map(of_term).collect()
 }
 
 /// Log likelihoods as functions of the linear predictors, with their first two derivatives.
@@ -85,7 +115,7 @@ impl Curve {
         Ok(Curve { program })
     }
 
-    fn at(&mut self, predictor: &[f64], offset: &[f64]) -> Result<Working> {
+    fn at(&mut self, predictor: &[f64], offset: &[f64]) -> Result<Pseudo> {
         let eta: Vec<f64> = predictor.iter().zip(offset).map(|(p, o)| p + o).collect();
         self.program.write("eta", &Array::new([1, eta.len()], eta)?)?;
         self.program.run(1)?;
@@ -94,8 +124,14 @@ impl Curve {
         let weights: Vec<f64> = curvature.iter().map(weight).collect();
         let step = |(s, w): (&f64, &f64)| if s.is_finite() { (s / w).clamp(-STEP, STEP) } else { 0.0 };
         let response = predictor.iter().zip(slope.iter().zip(&weights)).map(|(p, sw)| p + step(sw)).collect();
-        Ok(Working { response, weights })
+        Ok(Pseudo { response, weights })
     }
+}
+
+/// Pseudo-responses and their weights.
+struct Pseudo {
+    response: Vec<f64>,
+    weights: Vec<f64>,
 }
 
 /// Coefficients and group effects, improved one after the other.
@@ -130,12 +166,12 @@ impl Backfit {
         (0..rows.count).map(all).collect()
     }
 
-    fn improve(&mut self, rows: &Rows, working: &Working) {
+    fn improve(&mut self, rows: &Rows, pseudo: &Pseudo) {
         let predictor = self.predictor(rows);
-        let mut left: Vec<f64> = working.response.iter().zip(&predictor).map(|(y, p)| y - p).collect();
+        let mut left: Vec<f64> = pseudo.response.iter().zip(&predictor).map(|(y, p)| y - p).collect();
         // Coefficients, given effects.
         let weighted =
-            DMatrix::from_fn(rows.count, self.design.ncols(), |i, j| working.weights[i] * self.design[(i, j)]);
+            DMatrix::from_fn(rows.count, self.design.ncols(), |i, j| pseudo.weights[i] * self.design[(i, j)]);
         let mut precision = weighted.tr_mul(&self.design);
         for j in 0..precision.ncols() {
             precision[(j, j)] += RIDGE;
@@ -148,19 +184,19 @@ impl Backfit {
             self.coefficients += step;
         }
         for t in 0..rows.groups.len() {
-            self.improve_groups(rows, working, t, &mut left);
+            self.improve_groups(rows, pseudo, t, &mut left);
         }
     }
 
     /// Effects of a term, given all others; then their variances.
-    fn improve_groups(&mut self, rows: &Rows, working: &Working, t: usize, left: &mut [f64]) {
+    fn improve_groups(&mut self, rows: &Rows, pseudo: &Pseudo, t: usize, left: &mut [f64]) {
         let g = &rows.groups[t];
         let k = g.values.len();
         let value = |c: usize, i: usize| g.values[c].as_ref().map_or(1.0, |v| v[i]);
         let mut precision = vec![DMatrix::<f64>::zeros(k, k); self.effects[t].len()];
         let mut score = vec![DVector::<f64>::zeros(k); self.effects[t].len()];
         for (i, left) in left.iter().enumerate() {
-            let (w, j) = (working.weights[i], g.index[i]);
+            let (w, j) = (pseudo.weights[i], g.index[i]);
             for c in 0..k {
                 score[j][c] += w * value(c, i) * left;
                 (0..k).for_each(|d| precision[j][(c, d)] += w * value(c, i) * value(d, i));

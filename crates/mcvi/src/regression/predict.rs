@@ -9,9 +9,6 @@ use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::model::{Model, Quantity};
 use crate::seed::derive_seed;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand_distr::{Distribution as _, StandardNormal};
 
 /// What to do with groups that were not fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,20 +116,9 @@ impl Regression {
             );
             return Err(frame.mistake(what));
         }
-        let fresh: usize = specification
-            .predictors
-            .iter()
-            .map(|p| p.groups.iter().zip(&new.groups).map(|(g, r)| g.sds.len() * r.new.len()).sum::<usize>())
-            .sum();
         let written = specification.clone();
         let model = Model::new(move |m| written.predict(m, &new)).map_err(|error| frame.mistake(error))?;
-        let mut rng = StdRng::seed_from_u64(derive_seed(options.seed, "new groups"));
-        let effects = |z: &Vec<f64>| {
-            let noise: Vec<f64> = (0..fresh).map(|_| StandardNormal.sample(&mut rng)).collect();
-            [z.as_slice(), &noise].concat()
-        };
-        let z: Vec<Vec<f64>> = draws.iter().map(effects).collect();
-        let mut q = model.follow(&z, Some(derive_seed(options.seed, "responses")), hardware)?;
+        let mut q = model.follow(draws, Some(derive_seed(options.seed, "responses")), hardware)?;
         let at = |list: &[Quantity], name: &str| list.iter().position(|q| q.name == name);
         let missing = || frame.mistake("cannot be predicted");
         let mean = q.generated.swap_remove(at(&q.generated, "mean").ok_or_else(missing)?);
