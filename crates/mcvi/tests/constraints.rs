@@ -4,7 +4,7 @@
 mod common;
 
 use common::{array, assert_close, check_derivatives, evaluate};
-use mcvi::model::Constraint;
+use mcvi::model::{Constraint, Model, half_normal, normal};
 use mcvi_expr::{DType, Expr, Graph};
 use serde_json::Value;
 
@@ -141,6 +141,32 @@ fn numbers_near_zero_come_back_with_their_jacobian() {
         }
         assert!(constraint.unconstrain(&[0.0]).is_none() && constraint.unconstrain(&[-1.0]).is_none());
     }
+}
+
+#[test]
+fn numbers_in_other_units_come_back_with_their_jacobian() {
+    let constraint = Constraint::Affine { offset: 3.0.into(), multiplier: 0.25.into() };
+    let (value, log_jacobian) = constrain(constraint, &[-1.0, 2.0], 2);
+    assert_eq!(value, [2.75, 3.5]);
+    assert!((log_jacobian - 2.0 * 0.25_f64.ln()).abs() < 1e-14, "{log_jacobian}");
+    assert_eq!(constraint.unconstrain(&value).expect("free numbers"), [-1.0, 2.0]);
+}
+
+#[test]
+fn units_may_be_expressions_of_other_parameters() {
+    let model = Model::new(|m| {
+        let s = m.positive("s", half_normal(1.0));
+        let units = Constraint::Affine { offset: m.data(&[1.0, -1.0]).into(), multiplier: s.into() };
+        m.parameter("x", units, 2, normal(0.0, 2.0));
+    })
+    .expect("a model");
+    let z = vec![vec![0.3, 0.5, -0.2], vec![-1.0, 2.0, 0.0]];
+    let q = model.constrained(&z).expect("parameters").parameters;
+    let s = 0.3_f64.exp();
+    let x = &q[1].values;
+    assert!((x[0] - (1.0 + 0.5 * s)).abs() < 1e-14 && (x[1] - (-1.0 - 0.2 * s)).abs() < 1e-14, "{x:?}");
+    let back = model.unconstrained(&q).expect("free coordinates");
+    assert!(back.concat().iter().zip(z.concat()).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?}");
 }
 
 #[test]

@@ -437,30 +437,31 @@ fn at(r: &Regression, z: &[f64]) -> (Vec<Quantity>, BTreeMap<String, Vec<f64>>) 
     (q.parameters, q.generated.into_iter().map(|q| (q.name, q.values)).collect())
 }
 
-/// The point of the plain model at the same parameters, where effects are 0, and by how much its free coordinates are more
+/// The point of the plain model at the same parameters, where effects are 0, and by how much its other free coordinates are more
 /// spread out.
-fn plain_point([integrated, plain]: &[Regression; 2], z: &[f64]) -> (Vec<f64>, f64) {
-    let (own, _) = at(integrated, z);
-    let zero = |p: &mcvi::Parameter| Quantity {
-        name: p.name.clone(),
-        shape: p.shape.clone(),
-        values: vec![0.0; p.shape.iter().product()],
-    };
-    let of = |p: &mcvi::Parameter| own.iter().find(|q| q.name == p.name).cloned().unwrap_or_else(|| zero(p));
-    let parameters: Vec<Quantity> = plain.parameters().iter().map(of).collect();
-    // Standard deviations have other coordinates, each its own.
-    let mut log_slopes = 0.0;
-    for i in 0..z.len() {
-        let moved = |by: f64| {
-            let mut z = z.to_vec();
-            z[i] += by;
-            let logs = at(integrated, &z).0.into_iter().filter(|q| q.name.starts_with("sd_std"));
-            logs.flat_map(|q| q.values).map(f64::ln).sum::<f64>()
+fn plain_point(models: &[Regression; 2], z: &[f64]) -> (Vec<f64>, f64) {
+    let plain = &models[1];
+    let is_effect = |p: &&mcvi::Parameter| p.name.starts_with("z_");
+    let effects = plain.parameters().iter().filter(is_effect).map(|p| p.shape.iter().product::<usize>()).sum::<usize>();
+    let free = plain.dim() - effects;
+    let point = |z: &[f64]| {
+        let (own, _) = at(&models[0], z);
+        let of = |p: &mcvi::Parameter| {
+            let zero = || vec![0.0; p.shape.iter().product()];
+            let values =
+                own.iter().find(|q| q.name == p.name && !is_effect(&p)).map_or_else(zero, |q| q.values.clone());
+            Quantity { name: p.name.clone(), shape: p.shape.clone(), values }
         };
-        let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-        log_slopes += if slope.abs() > 1e-9 { slope.ln() } else { 0.0 };
-    }
-    (plain.unconstrained(&parameters).expect("free coordinates").remove(0), log_slopes)
+        let parameters: Vec<Quantity> = plain.parameters().iter().map(of).collect();
+        plain.unconstrained(&parameters).expect("free coordinates").remove(0)
+    };
+    let moved = |i: usize, by: f64| {
+        let mut z = z.to_vec();
+        z[i] += by;
+        point(&z)
+    };
+    let slopes = nalgebra::DMatrix::from_fn(free, free, |i, j| (moved(j, 1e-5)[i] - moved(j, -1e-5)[i]) / 2e-5);
+    (point(z), slopes.determinant().abs().ln())
 }
 
 /// ln ∫ exp(f) over some coordinates that do not depend on the others, and are 0 to begin with; relative to f there.

@@ -296,11 +296,6 @@ impl<'g> Builder<'g> {
         self.draws && matches!(self.source, Source::Inputs)
     }
 
-    /// What is observed under a name: the data, unless others are in their place.
-    pub(crate) fn observed(&self, name: &str, data: &[f64]) -> Vec<f64> {
-        self.replaced.get(name).map_or(data, Vec::as_slice).to_vec()
-    }
-
     /// Add any term to the log density: one number a row, or several to be summed.
     ///
     /// A term has no name, no pointwise log likelihood, no predictions and no part in draws from the prior. What is the

@@ -33,6 +33,14 @@ pub enum Constraint<'g> {
         /// A typical value.
         unit: f64,
     },
+    /// Any numbers, in other units: the free number is by how many `multiplier`s one is above `offset`, as in Stan. They may
+    /// be numbers or expressions, and the multiplier is positive.
+    Affine {
+        /// Where the free number is 0.
+        offset: Value<'g>,
+        /// The unit.
+        multiplier: Value<'g>,
+    },
     /// Numbers above a bound; see [`Constraint::lower`].
     Lower(Value<'g>),
     /// Numbers below a bound; see [`Constraint::upper`].
@@ -100,6 +108,10 @@ impl<'g> Constraint<'g> {
             Constraint::Ordered if k == 1 => Constraint::Real.constrain(u, k),
             Constraint::Positive => (u.exp(), u.sum(&[1])),
             Constraint::NearZero { knee, unit } => near_zero(u, knee, unit),
+            Constraint::Affine { offset, multiplier } => {
+                let unit = of_shape(u, multiplier.expr(u));
+                (of_shape(u, unit * u + offset.expr(u)), unit.ln().sum(&[1]))
+            }
             Constraint::Lower(low) => (of_shape(u, u.exp() + low.expr(u)), u.sum(&[1])),
             Constraint::Upper(high) => (of_shape(u, high.expr(u) - u.exp()), u.sum(&[1])),
             Constraint::Interval(Value::Number(low), Value::Number(high)) => {
@@ -130,6 +142,10 @@ impl<'g> Constraint<'g> {
             Constraint::Real => value.to_vec(),
             Constraint::Positive => each(&|x| x.ln()),
             Constraint::NearZero { knee, unit } => each(&|x| free_near_zero(x, knee, unit)),
+            Constraint::Affine { offset, multiplier } => {
+                let (offset, multiplier) = (offset.number()?, multiplier.number()?);
+                each(&|x| (x - offset) / multiplier)
+            }
             Constraint::Lower(low) => {
                 let low = low.number()?;
                 each(&|x| (x - low).ln())
@@ -173,7 +189,7 @@ impl<'g> Constraint<'g> {
     pub(super) fn range(self) -> (Option<f64>, Option<f64>) {
         const NO: (Option<f64>, Option<f64>) = (Some(f64::NEG_INFINITY), Some(f64::INFINITY));
         match self {
-            Constraint::Real | Constraint::Ordered => NO,
+            Constraint::Real | Constraint::Affine { .. } | Constraint::Ordered => NO,
             Constraint::Positive | Constraint::NearZero { .. } | Constraint::PositiveOrdered => (Some(0.0), NO.1),
             Constraint::Lower(low) => (low.number(), NO.1),
             Constraint::Upper(high) => (NO.0, high.number()),

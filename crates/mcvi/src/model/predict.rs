@@ -1,7 +1,7 @@
 //! What follows from draws of a model: constrained parameters, likelihoods, predictions; and draws from the prior.
 
 use super::Constraint;
-use super::builder::{Builder, Source, noise_name};
+use super::builder::{Builder, Declared, Source, Written, noise_name};
 use super::definition::{Model, scope};
 use super::quantity::{Declaration, Quantities, Quantity};
 use super::replicate::{Bounds, Collector, Replicate};
@@ -92,26 +92,54 @@ impl Model {
     /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior): the inverse of
     /// [`constrained`](Self::constrained). An error where a value lies on a bound or outside, or where a bound is an expression.
     pub fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
-        let graph = Graph::new();
-        let m = self.write(Builder::new(scope(&graph, 1, 1, Choices::Sample)?, Source::Inputs, 1, self.replaced()));
         let wrong = |why: String| Error::Setting { what: "parameters", why };
         let count = |(q, declared): (&Quantity, &Declaration)| {
             let of = (q.name == declared.name && q.shape == declared.shape()).then(|| q.values.len() / q.size().max(1));
             of.ok_or_else(|| wrong(format!("`{}` is not `{}` as the model declares it", q.name, declared.name)))
         };
         let counts = parameters.iter().zip(&self.parameters).map(count).collect::<Result<Vec<usize>>>()?;
-        if parameters.len() != m.declared.len() || counts.windows(2).any(|pair| pair[0] != pair[1]) {
-            return Err(wrong(format!("{} are needed, with as many draws of each", m.declared.len())));
+        if parameters.len() != self.parameters.len() || counts.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(wrong(format!("{} are needed, with as many draws of each", self.parameters.len())));
         }
-        let mut z = vec![vec![]; counts.first().copied().unwrap_or(0)];
+        let rows = counts.first().copied().unwrap_or(0);
+        let graph = Graph::new();
+        let scope = scope(&graph, rows.max(1), 1, Choices::Sample)?;
+        let m = self.write(Builder::new(scope, Source::Inputs, rows.max(1), self.replaced()));
+        let mut z = vec![vec![]; rows];
         for (d, q) in m.declared.iter().zip(parameters) {
-            for (z, value) in z.iter_mut().zip(q.values.chunks(q.size().max(1))) {
+            let scaled = self.in_own_units(&graph, (&m, d), parameters)?;
+            let values = scaled.as_ref().unwrap_or(&q.values).chunks(q.size().max(1));
+            let constraint = if scaled.is_some() { Constraint::Real } else { d.constraint };
+            for (z, value) in z.iter_mut().zip(values) {
                 let outside =
                     || wrong(format!("`{}` = {value:?} has no free coordinates as {:?}", d.name, d.constraint));
-                z.extend(d.constraint.unconstrain(value).ok_or_else(outside)?);
+                z.extend(constraint.unconstrain(value).ok_or_else(outside)?);
             }
         }
         Ok(z)
+    }
+
+    /// Draws of a parameter in units that follow from other parameters, if they do.
+    fn in_own_units<'g>(
+        &self,
+        graph: &'g Graph,
+        (m, own): (&Written<'g>, &Declared<'g>),
+        parameters: &[Quantity],
+    ) -> Result<Option<Vec<f64>>> {
+        let Constraint::Affine { offset, multiplier } = own.constraint else { return Ok(None) };
+        if offset.number().is_some() && multiplier.number().is_some() {
+            return Ok(None);
+        }
+        let free = (own.value - offset.expr(own.value)) / multiplier.expr(own.value);
+        // All parameters are inputs, and all inputs are used.
+        let used = m.declared.iter().enumerate().map(|(i, d)| (format!("value/{i}"), d.value));
+        let program = used.fold(graph.program(), |program, (name, value)| program.output(&name, value));
+        let mut program = program.output("free", free).threads(1).compile()?;
+        for (d, q) in m.declared.iter().zip(parameters) {
+            program.write(&d.name, &Array::new(d.value.shape(), q.values.clone())?)?;
+        }
+        program.run(1)?;
+        Ok(Some(program.output("free")?.to_f64()))
     }
 
     /// Draws of the parameters from their priors, and of observations given them. Priors are cut off at the bounds of

@@ -283,6 +283,15 @@ impl Auxiliary {
 }
 
 impl Range {
+    /// A value whose distance from the bound, or whose odds, are multiplied.
+    pub fn scaled(self, value: f64, factor: f64) -> f64 {
+        match self {
+            Range::Positive => value * factor,
+            Range::AboveOne => 1.0 + (value - 1.0) * factor,
+            Range::Unit => value * factor / (1.0 - value + value * factor),
+        }
+    }
+
     /// Declare a parameter of this range.
     pub fn declare<'g>(self, m: &Builder<'g>, name: &str, prior: Distribution<'g>) -> Expr<'g> {
         match self {

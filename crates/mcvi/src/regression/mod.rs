@@ -2,6 +2,7 @@
 //! the scale of the data.
 
 mod arithmetic;
+mod coefficients;
 mod conditional;
 mod design;
 mod family;
@@ -160,6 +161,7 @@ pub struct Regression {
 }
 
 /// What is needed for new data.
+#[derive(Clone)]
 struct Fitted {
     formula: Formula,
     options: Options,
@@ -250,7 +252,6 @@ impl Regression {
             rows,
             triangle: OnceLock::new(),
         };
-        specification.working = working(&specification, options.coordinates)?;
         prior_choice::choose(&mut specification, &options.priors)?;
         notes.extend(prior_choice::said(&specification));
         let digest = digest(&specification, &specification.rows);
@@ -268,9 +269,8 @@ impl Regression {
         };
         let source = saved::source(formula, options, frame, &left.columns(&terms));
         let labels = labels(&specification);
-        let specification = Arc::new(specification);
-        let written = specification.clone();
-        let model = Model::new(move |m| written.write(m)).map_err(|error| frame.mistake(error))?;
+        let (specification, model) = located(specification, options.coordinates)?;
+        let model = model.map_err(|error| frame.mistake(error))?;
         let levels = response.levels;
         let fit = Fitted { formula: formula.clone(), options: options.clone(), terms, design, specification, levels };
         let described = DescribedModel { model, about, source, labels, data_digest: Some(digest) };
@@ -337,6 +337,14 @@ fn predictors(
     suffixes.into_iter().map(predictor).collect()
 }
 
+/// A specification that knows where group effects are looked for, and its model.
+fn located(mut s: Specification, coordinates: Coordinates) -> Result<(Arc<Specification>, Result<Model>)> {
+    s.working = working(&s, coordinates)?;
+    let specification = Arc::new(s);
+    let written = specification.clone();
+    Ok((specification, Model::new(move |m| written.write(m))))
+}
+
 /// Where group effects are looked for.
 fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::Working>> {
     if s.rows.groups.is_empty() || coordinates == Coordinates::NonCentred {
@@ -347,7 +355,7 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     }
     let weights = s.rows.weights.clone().unwrap_or_else(|| vec![1.0; s.rows.count]);
     // In units of the response, no error has a larger standard deviation.
-    Ok(Some(pilot::Working::new(&s.rows, s.standardised(&s.rows.y), weights)))
+    Ok(Some(pilot::Working::normal(&s.rows, s.standardised(&s.rows.y), weights)))
 }
 
 /// A digest of all data.
@@ -435,7 +443,16 @@ impl BayesianModel for Regression {
         self.described.unconstrained(parameters)
     }
     fn observing(&self, observations: &[(String, Vec<f64>)]) -> Result<Arc<dyn BayesianModel>> {
-        self.described.observing(observations)
+        self.described.model.observing(observations)?;
+        let mut specification = (*self.fit.specification).clone();
+        specification.triangle = OnceLock::new();
+        if let Some((_, y)) = observations.iter().find(|(name, _)| *name == specification.observed) {
+            specification.rows.y.clone_from(y);
+        }
+        // Other responses say that group effects are elsewhere.
+        let (specification, model) = located(specification, self.fit.options.coordinates)?;
+        let described = DescribedModel { model: model?, ..self.described.clone() };
+        Ok(Arc::new(Regression { described, fit: Arc::new(Fitted { specification, ..(*self.fit).clone() }) }))
     }
     fn source(&self) -> Option<Source> {
         self.described.source()

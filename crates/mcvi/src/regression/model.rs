@@ -14,9 +14,11 @@ use crate::model::{Builder, Constraint};
 use mcvi_expr::Expr;
 use nalgebra::DMatrix;
 use std::f64::consts::TAU;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A regression, ready to be written.
+#[derive(Clone)]
 pub(super) struct Specification {
     pub family: Family,
     pub link: Link,
@@ -65,6 +67,7 @@ pub(super) struct GroupEffects {
 }
 
 /// The rows of data that are predicted, or observed.
+#[derive(Clone)]
 pub(super) struct Rows {
     pub count: usize,
     /// Standardised columns.
@@ -102,14 +105,11 @@ impl Specification {
     }
 
     fn declare<'g>(&self, m: &Builder<'g>, rows: &Rows, is_new: bool) {
-        let k = self.columns.len();
-        let mut parts = vec![];
-        for p in &self.predictors {
-            let a =
-                p.intercept.as_ref().map(|prior| m.real(&format!("intercept_std{}", p.suffix), prior.distribution()));
-            let b = (k > 0).then(|| m.reals(&format!("beta_std{}", p.suffix), k, Prior::of_vector(m, &p.coefficients)));
-            parts.push((a, b));
-        }
+        // Where pseudo-responses say how, their units follow from how effects vary, which is declared before them.
+        let plain: Vec<Predicted<'g>> = match &self.working {
+            None => self.predictors.iter().map(|p| self.coefficients(m, p, (None, &[]))).collect(),
+            Some(_) => vec![],
+        };
         let thresholds =
             self.thresholds.as_ref().map(|(n, prior)| m.ordered("threshold_std", *n, prior.distribution()));
         // What is in units of the response has its standard deviation for a unit.
@@ -118,12 +118,18 @@ impl Specification {
             name => a.range.declare(m, name, a.prior.distribution()),
         };
         let auxiliaries: Vec<Expr<'g>> = self.auxiliaries.iter().map(auxiliary).collect();
-        let mut effects: Vec<Vec<Effects<'g>>> = vec![];
         let error = self.error(&auxiliaries);
-        let predicted: Vec<Predicted<'g>> =
-            parts.iter().map(|(a, b)| Predicted { intercept: *a, coefficients: *b, error }).collect();
-        for (p, at) in self.predictors.iter().zip(&predicted) {
-            effects.push(self.effects(m, p, at));
+        let (mut predicted, mut effects) = (vec![], vec![]);
+        let mut plain = plain.into_iter();
+        for p in &self.predictors {
+            let mut own = self.spread(m, p);
+            let at = match plain.next() {
+                Some(at) => Predicted { error, ..at },
+                None => self.coefficients(m, p, (error, &own)),
+            };
+            self.effects(m, p, &at, &mut own);
+            predicted.push(at);
+            effects.push(own);
         }
         let total = (self.family == Family::Gaussian).then(|| self.normal(m, &predicted[0], &mut effects[0]));
         let reported: Vec<Vec<Vec<Expr<'g>>>> =
@@ -152,7 +158,7 @@ impl Specification {
         if is_new {
             m.generated("mean", self.family.mean(self.link, &given));
         }
-        self.report(m, &parts, &given);
+        self.report(m, &predicted, &given);
         for ((p, effects), each) in self.predictors.iter().zip(&effects).zip(&reported) {
             p.groups.iter().zip(effects).zip(each).for_each(|((g, e), each)| g.report(m, e, each, self.scale.sd));
         }
@@ -164,23 +170,27 @@ impl Specification {
             (Family::Gaussian, [sigma]) => Some(*sigma / self.scale.sd),
             // By the expected information of a t distribution.
             (Family::Student, [sigma, nu]) => Some(*sigma / self.scale.sd * ((*nu + 3.0) / (*nu + 1.0)).sqrt()),
+            // Information grows with these, from what it was where pseudo-responses come from.
+            (Family::Gamma, [shape]) => Some((self.estimated(0)? / *shape).sqrt()),
+            (Family::Beta, [phi]) => Some(((self.estimated(0)? + 1.0) / (*phi + 1.0)).sqrt()),
             _ => None,
         }
     }
 
+    /// A rough value of a parameter of the family.
+    fn estimated(&self, i: usize) -> Option<f64> {
+        self.working.as_ref()?.auxiliaries.get(i).copied()
+    }
+
     /// The log likelihood of normal responses, `[rows]`, with the effects of a term integrated out, which are drawn.
     fn normal<'g>(&self, m: &Builder<'g>, at: &Predicted<'g>, effects: &mut [Effects<'g>]) -> Expr<'g> {
-        let y = m.observed(&self.observed, &self.rows.y);
-        let is_own = y == self.rows.y;
-        let y = self.standardised(&y);
+        let y = self.standardised(&self.rows.y);
         let integrated = self.integrated().and_then(|t| Some((t, self.working.as_ref()?)));
         let own = integrated.map(|(t, working)| (t, &working.turned[t]));
         let others: Vec<usize> = (0..effects.len()).filter(|t| integrated.is_none_or(|(own, _)| own != *t)).collect();
         let squares = if others.is_empty() {
             let triangle = || at.triangle(&self.rows, own.map(|(_, turned)| turned), &y);
-            // Simulated responses have their own.
-            let triangle = if is_own { self.triangle.get_or_init(triangle) } else { &triangle() };
-            at.squares(m, triangle)
+            at.squares(m, self.triangle.get_or_init(triangle))
         } else {
             let each: Vec<&[Expr<'g>]> = (0..effects.len())
                 .map(|t| if others.contains(&t) { effects[t].each.as_slice() } else { &[] })
@@ -215,11 +225,37 @@ impl Specification {
         few.max_by_key(|(_, g)| g.sds.len() * g.groups.levels.len()).map(|(t, _)| t)
     }
 
-    /// Declare the group effects of a linear predictor: first how they vary, then what they are; those that are integrated
-    /// out come last.
-    fn effects<'g>(&self, m: &Builder<'g>, p: &Predictor, at: &Predicted<'g>) -> Vec<Effects<'g>> {
+    /// Declare how the group effects of a linear predictor vary.
+    fn spread<'g>(&self, m: &Builder<'g>, p: &Predictor) -> Vec<Effects<'g>> {
         let least = |t: usize| self.working.as_ref().and_then(|w| w.least.get(t).copied());
-        let mut effects: Vec<Effects<'g>> = p.groups.iter().enumerate().map(|(t, g)| g.spread(m, least(t))).collect();
+        p.groups.iter().enumerate().map(|(t, g)| g.spread(m, least(t))).collect()
+    }
+
+    /// Declare the intercept and the coefficients of a linear predictor, given how its group effects vary.
+    fn coefficients<'g>(
+        &self,
+        m: &Builder<'g>,
+        p: &Predictor,
+        (error, effects): (Option<Expr<'g>>, &[Effects<'g>]),
+    ) -> Predicted<'g> {
+        let k = self.columns.len();
+        let units = self.working.as_ref().map(|w| (w.knowledge.uncertainty(m, error, effects), &w.coefficients));
+        let constraint = |range: Range<usize>| match units {
+            Some((unit, centre)) => Constraint::Affine {
+                offset: m.data(&centre[range.clone()]).into(),
+                multiplier: unit.slice(1, range).into(),
+            },
+            None => Constraint::Real,
+        };
+        let (a, b) = (format!("intercept_std{}", p.suffix), format!("beta_std{}", p.suffix));
+        let intercept = p.intercept.as_ref().map(|prior| m.parameter(&a, constraint(0..1), 1, prior.distribution()));
+        let prior = || Prior::of_vector(m, &p.coefficients);
+        let coefficients = (k > 0).then(|| m.parameter(&b, constraint(1..k + 1), k, prior()));
+        Predicted { intercept, coefficients, error }
+    }
+
+    /// Declare the group effects of a linear predictor; those that are integrated out come last.
+    fn effects<'g>(&self, m: &Builder<'g>, p: &Predictor, at: &Predicted<'g>, effects: &mut [Effects<'g>]) {
         let integrated = self.integrated();
         let order: Vec<usize> = (0..p.groups.len()).filter(|t| Some(*t) != integrated).chain(integrated).collect();
         for (i, &t) in order.iter().enumerate() {
@@ -228,27 +264,26 @@ impl Specification {
             let working = self.working.as_ref().filter(|_| g.sds.len() <= conditional::MOST);
             match working {
                 Some(working) if integrated == Some(t) => {
-                    let response = self.standardised(&m.observed(&self.observed, &self.rows.y));
-                    let seen = at.seen(m, &self.rows, (working, &response), &effects, (t, &order[..i]));
+                    let seen = at.seen(m, &self.rows, working, effects, (t, &order[..i]));
                     effects[t].integrated = Some(Conditional::new(&factor, &seen));
                 }
                 _ => {
-                    let seen = |w: &Working| at.seen(m, &self.rows, (w, &w.response), &effects, (t, &order[..i]));
+                    let seen = |w: &Working| at.seen(m, &self.rows, w, effects, (t, &order[..i]));
                     let seen = working.map(seen);
                     let e = conditional::declare(m, &g.free("z"), levels, &factor, seen.as_ref());
                     effects[t].each = effects[t].mixed(&e);
                 }
             }
         }
-        effects
     }
 
     /// Coefficients on the scale of the data.
-    fn report<'g>(&self, m: &Builder<'g>, parts: &[(Option<Expr<'g>>, Option<Expr<'g>>)], given: &Given<'g>) {
+    fn report<'g>(&self, m: &Builder<'g>, predicted: &[Predicted<'g>], given: &Given<'g>) {
         // a + Σ b (x − mean)/sd, in powers of x.
         let shift: Vec<f64> = self.columns.iter().map(|c| c.scale.mean / c.scale.sd).collect();
         let shift_of = |b: &Option<Expr<'g>>| b.map(|b| (b * m.data(&shift)).sum(&[1]).expand(1));
-        for (p, (a, b)) in self.predictors.iter().zip(parts) {
+        for (p, at) in self.predictors.iter().zip(predicted) {
+            let (a, b) = (&at.intercept, &at.coefficients);
             if let Some(a) = a {
                 let at_zero = shift_of(b).map_or(*a, |shift| *a - shift);
                 m.generated(&format!("intercept{}", p.suffix), at_zero * self.scale.sd + self.scale.mean);

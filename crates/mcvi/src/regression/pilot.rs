@@ -1,7 +1,8 @@
 //! Where group effects lie, roughly: pseudo-responses and their weights, by penalised quasi-likelihood, and which standard
 //! deviations are small. They decide in which coordinates effects and their standard deviations are looked for, and nothing else.
 
-use super::family::{Family, Given, Link};
+use super::coefficients::Knowledge;
+use super::family::{Auxiliary, Family, Given, Link};
 use super::model::Rows;
 use super::turned::Turned;
 use crate::error::Result;
@@ -17,15 +18,45 @@ pub(super) struct Working {
     pub turned: Vec<Turned>,
     /// Of each group term, roughly the least standard deviation that the data tell from 0.
     pub least: Vec<f64>,
+    /// Roughly where the intercept and the coefficients are, and what is known of them.
+    pub coefficients: Vec<f64>,
+    pub knowledge: Knowledge,
+    /// Rough values of the parameters of the family.
+    pub auxiliaries: Vec<f64>,
 }
 
 impl Working {
-    pub fn new(rows: &Rows, response: Vec<f64>, weights: Vec<f64>) -> Self {
-        let turned = rows.groups.iter().map(|g| Turned::new(g, &weights)).collect();
-        Working { least: least(rows, &weights), response, weights, turned }
+    fn new(rows: &Rows, pseudo: Pseudo, fit: Backfit, auxiliaries: Vec<f64>) -> Self {
+        let Pseudo { response, weights } = pseudo;
+        Working {
+            turned: rows.groups.iter().map(|g| Turned::new(g, &weights)).collect(),
+            least: least(rows, &weights),
+            coefficients: fit.coefficients.as_slice().to_vec(),
+            knowledge: Knowledge::new(rows, &weights),
+            auxiliaries,
+            response,
+            weights,
+        }
+    }
+
+    /// Of responses with normal errors, or nearly, of these weights.
+    pub fn normal(rows: &Rows, response: Vec<f64>, weights: Vec<f64>) -> Self {
+        let (mut fit, mut precision) = (Backfit::new(rows), 1.0);
+        for _ in 0..NORMAL_ROUNDS {
+            let scaled = weights.iter().map(|w| w * precision).collect();
+            fit.improve(rows, &Pseudo { response: response.clone(), weights: scaled });
+            let predictor = fit.predictor(rows);
+            let left = response.iter().zip(&predictor).zip(&weights).map(|((y, p), w)| w * (y - p).powi(2));
+            precision = (weights.iter().sum::<f64>() / left.sum::<f64>()).clamp(1e-6, 1e6);
+        }
+        Working::new(rows, Pseudo { response, weights }, fit, vec![])
     }
 }
 
+/// By which factor parameters of a family change in a round at most.
+const PACE: f64 = 1.4;
+/// Rounds where weights do not change.
+const NORMAL_ROUNDS: usize = 8;
 /// Rounds of weighted least squares.
 const ROUNDS: usize = 20;
 /// The largest step of a pseudo-response from its linear predictor.
@@ -54,9 +85,11 @@ pub(super) fn working(
     let mut pseudo = curve.at(&fit.predictor(rows), &offset)?;
     for _ in 0..ROUNDS {
         fit.improve(rows, &pseudo);
+        curve.improve(&fit.predictor(rows), &offset)?;
         pseudo = curve.at(&fit.predictor(rows), &offset)?;
     }
-    Ok(Some(Working::new(rows, pseudo.response, pseudo.weights)))
+    let auxiliaries = curve.auxiliaries.iter().map(|(_, value)| *value).collect();
+    Ok(Some(Working::new(rows, pseudo, fit, auxiliaries)))
 }
 
 /// Of each group term, where the information that its groups have on a variance of 0 tells a standard deviation from it; averaged
@@ -80,6 +113,8 @@ fn least(rows: &Rows, weights: &[f64]) -> Vec<f64> {
 /// Log likelihoods as functions of the linear predictors, with their first two derivatives.
 struct Curve {
     program: Program,
+    /// The parameters of the family, with a value each.
+    auxiliaries: Vec<(Auxiliary, f64)>,
 }
 
 impl Curve {
@@ -87,9 +122,12 @@ impl Curve {
         let graph = Graph::new();
         let eta = graph.input("eta", DType::F64, [1, rows.count]);
         let vector = |x: &[f64]| -> Result<Expr<'_>> { Ok(graph.literal(Array::new(x.len(), x.to_vec())?)) };
-        // Usual values of other parameters: of thresholds, those of the shares of each category.
-        let auxiliaries = family.auxiliaries();
-        let usual = auxiliaries.iter().map(|a| graph.full(DType::F64, [1, 1], a.usual()));
+        let usual = |a: Auxiliary| {
+            let value = a.usual();
+            (a, value)
+        };
+        let auxiliaries: Vec<(Auxiliary, f64)> = family.auxiliaries().into_iter().map(usual).collect();
+        // Thresholds are those of the shares of each category.
         let cuts: Vec<f64> = (1..=thresholds)
             .map(|c| {
                 let below = rows.y.iter().filter(|y| **y < c as f64).count() as f64 + 0.5;
@@ -98,7 +136,7 @@ impl Curve {
             .collect();
         let given = Given {
             predictors: vec![eta],
-            auxiliaries: usual.collect(),
+            auxiliaries: auxiliaries.iter().map(|(a, _)| graph.input(a.name, DType::F64, [1, 1])).collect(),
             thresholds: (thresholds > 0)
                 .then(|| Array::new([1, thresholds], cuts).map(|cuts| graph.literal(cuts)))
                 .transpose()?,
@@ -109,16 +147,43 @@ impl Curve {
             Some(weights) => log * vector(weights)?,
             None => log,
         };
-        let slope = grad(log.sum_all(), &[eta])?[0];
+        let total = log.sum_all();
+        let slope = grad(total, &[eta])?[0];
         let curvature = grad(slope.sum_all(), &[eta])?[0];
-        let program = graph.program().output("slope", slope).output("curvature", curvature).threads(1).compile()?;
-        Ok(Curve { program })
+        let outputs = graph.program().output("total", total).output("slope", slope).output("curvature", curvature);
+        Ok(Curve { program: outputs.threads(1).compile()?, auxiliaries })
+    }
+
+    fn run(&mut self, predictor: &[f64], offset: &[f64]) -> Result<()> {
+        let eta: Vec<f64> = predictor.iter().zip(offset).map(|(p, o)| p + o).collect();
+        self.program.write("eta", &Array::new([1, eta.len()], eta)?)?;
+        for (a, value) in &self.auxiliaries {
+            self.program.write(a.name, &Array::new([1, 1], vec![*value])?)?;
+        }
+        Ok(self.program.run(1)?)
+    }
+
+    /// Move the parameters of the family uphill.
+    fn improve(&mut self, predictor: &[f64], offset: &[f64]) -> Result<()> {
+        for i in 0..self.auxiliaries.len() {
+            let (range, here) = (self.auxiliaries[i].0.range, self.auxiliaries[i].1);
+            let mut best = (f64::NEG_INFINITY, here);
+            for factor in [1.0, 1.0 / PACE, PACE] {
+                let value = range.scaled(here, factor);
+                self.auxiliaries[i].1 = value;
+                self.run(predictor, offset)?;
+                let total = self.program.output("total")?.to_f64()[0];
+                if total > best.0 {
+                    best = (total, value);
+                }
+            }
+            self.auxiliaries[i].1 = best.1;
+        }
+        Ok(())
     }
 
     fn at(&mut self, predictor: &[f64], offset: &[f64]) -> Result<Pseudo> {
-        let eta: Vec<f64> = predictor.iter().zip(offset).map(|(p, o)| p + o).collect();
-        self.program.write("eta", &Array::new([1, eta.len()], eta)?)?;
-        self.program.run(1)?;
+        self.run(predictor, offset)?;
         let (slope, curvature) = (self.program.output("slope")?.to_f64(), self.program.output("curvature")?.to_f64());
         let weight = |c: &f64| if c.is_finite() { (-c).max(LEAST) } else { LEAST };
         let weights: Vec<f64> = curvature.iter().map(weight).collect();

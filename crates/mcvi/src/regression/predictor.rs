@@ -37,14 +37,14 @@ impl<'g> Predicted<'g> {
         &self,
         m: &Builder<'g>,
         rows: &Rows,
-        (working, response): (&Working, &[f64]),
+        working: &Working,
         effects: &[Effects<'g>],
         (t, given): (usize, &[usize]),
     ) -> Seen<'g> {
         let turned = &working.turned[t];
         let factor: Matrix<'g> =
             turned.factor.iter().map(|row| row.iter().map(|r| (!r.is_empty()).then(|| m.data(r))).collect()).collect();
-        let mut seen: Vec<Expr<'g>> = turned.of(|i| response[i]).iter().map(|c| m.data(c)).collect();
+        let mut seen: Vec<Expr<'g>> = turned.of(|i| working.response[i]).iter().map(|c| m.data(c)).collect();
         if let Some(a) = self.intercept {
             seen.iter_mut().zip(turned.of(|_| 1.0)).for_each(|(seen, one)| *seen = *seen - a * m.data(&one));
         }
