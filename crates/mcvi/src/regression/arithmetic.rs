@@ -94,7 +94,9 @@ fn compare(formula: &Formula, (a, b): (&Node, &Node), equal: bool, frame: &Frame
     let hit = |same: bool| f64::from(u8::from(same == equal));
     match (&a.kind, &b.kind) {
         (Kind::Name(name), Kind::Text(text)) | (Kind::Text(text), Kind::Name(name)) => {
-            Ok(frame.find(name)?.labels().iter().map(|label| hit(label == text)).collect())
+            let coded = frame.find(name)?.coded();
+            let hits: Vec<f64> = coded.different.iter().map(|label| hit(label == text)).collect();
+            Ok(coded.values(&hits))
         }
         _ => {
             let (a, b) = (of(formula, a, frame)?, of(formula, b, frame)?);

@@ -1,16 +1,16 @@
 //! Named columns of numbers or texts, from a file or from a program.
 
+use super::column::{Cells, Column};
+use super::lines::Lines;
 use super::names::nearest;
 use super::table::{Table, shown};
 use super::{listed, mistake};
 use crate::error::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of columns listed in a message.
 const LISTED: usize = 20;
-/// The code of a missing text.
-const MISSING: u32 = u32::MAX;
 
 /// Columns of equal length, each with a name: numbers, or texts. Cells may be missing.
 ///
@@ -28,7 +28,7 @@ pub struct Frame {
     columns: Vec<Column>,
     rows: usize,
     /// Of what came from a file, where each row starts.
-    lines: Vec<usize>,
+    lines: Lines,
     origin: Option<Origin>,
 }
 
@@ -37,21 +37,6 @@ pub struct Frame {
 pub(super) struct Origin {
     pub path: PathBuf,
     pub na: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column {
-    pub name: String,
-    pub cells: Cells,
-}
-
-/// The cells of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cells {
-    /// NaN where missing.
-    Numbers(Vec<f64>),
-    /// Different texts in the order they come, and which of them each cell is.
-    Texts { different: Vec<String>, codes: Vec<u32> },
 }
 
 /// How a file is read.
@@ -74,9 +59,7 @@ impl Frame {
 
     /// With a column of texts, or of missing values.
     pub fn texts<T: AsRef<str>>(self, name: &str, values: impl IntoIterator<Item = Option<T>>) -> Result<Self> {
-        let mut texts = Interned::default();
-        values.into_iter().for_each(|v| texts.push(v.as_ref().map(AsRef::as_ref)));
-        self.with(name, texts.cells())
+        self.with(name, Cells::texts(values))
     }
 
     fn with(mut self, name: &str, cells: Cells) -> Result<Self> {
@@ -96,7 +79,7 @@ impl Frame {
     /// Read a text file with a header, gzipped or not: columns separated by commas, semicolons, tabs or bars. Standard input
     /// is `-`.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let mut frame = Frame::of(&Table::read(path)?, &options.na);
+        let mut frame = Frame::of(Table::read(path, &options.na)?);
         if path != Path::new("-") {
             // An absolute path, so that it can be found from anywhere.
             let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -107,26 +90,12 @@ impl Frame {
 
     /// The same from the bytes of a file.
     pub fn parse(bytes: &[u8], options: &ReadOptions) -> Result<Self> {
-        Ok(Frame::of(&Table::parse(bytes, "bytes".to_owned())?, &options.na))
+        Ok(Frame::of(Table::parse(bytes, "bytes", &options.na)?))
     }
 
-    fn of(table: &Table, na: &[String]) -> Self {
-        let column = |(c, name): (usize, &String)| {
-            let present = || table.cells(c).map(|cell| (!is_missing(cell, na)).then_some(cell));
-            let number = |cell: &str| cell.parse().ok().or_else(|| decimal_comma(cell).filter(|_| table.semicolons));
-            let numbers: Option<Vec<f64>> = present().map(|cell| cell.map_or(Some(f64::NAN), number)).collect();
-            let cells = numbers.map_or_else(
-                || {
-                    let mut texts = Interned::default();
-                    present().for_each(|cell| texts.push(cell));
-                    texts.cells()
-                },
-                Cells::Numbers,
-            );
-            Column { name: name.clone(), cells }
-        };
-        let columns = table.columns.iter().enumerate().filter(|(_, name)| !name.is_empty()).map(column).collect();
-        Frame { columns, rows: table.len(), lines: table.lines.clone(), origin: None }
+    fn of(table: Table) -> Self {
+        let columns = table.columns.into_iter().map(|(name, cells)| Column { name, cells }).collect();
+        Frame { columns, rows: table.rows, lines: table.lines, origin: None }
     }
 
     /// Number of rows.
@@ -155,7 +124,7 @@ impl Frame {
 
     /// Where a row is, in words.
     pub(super) fn place(&self, row: usize) -> String {
-        match self.lines.get(row) {
+        match self.lines.of(row) {
             Some(line) => format!("line {line}"),
             None => format!("row {}", row + 1),
         }
@@ -192,7 +161,7 @@ impl Frame {
         Frame {
             columns: self.columns.iter().map(column).collect(),
             rows: kept.len(),
-            lines: kept.iter().filter_map(|row| self.lines.get(*row).copied()).collect(),
+            lines: self.lines.rows(kept),
             origin: self.origin.clone(),
         }
     }
@@ -216,17 +185,8 @@ impl Frame {
 
     /// As JSON: numbers, texts and nulls by column.
     pub(super) fn json(&self) -> serde_json::Value {
-        let cells = |c: &Column| match &c.cells {
-            Cells::Numbers(values) => {
-                let number = |x: &f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::Value::Null };
-                serde_json::Value::Array(values.iter().map(number).collect())
-            }
-            Cells::Texts { different, codes } => {
-                serde_json::json!(codes.iter().map(|code| different.get(*code as usize)).collect::<Vec<_>>())
-            }
-        };
         // In order: `.` and the messages have it.
-        serde_json::Value::Array(self.columns.iter().map(|c| serde_json::json!([c.name, cells(c)])).collect())
+        serde_json::Value::Array(self.columns.iter().map(|c| serde_json::json!([c.name, c.cells.json()])).collect())
     }
 
     /// The inverse of [`json`](Self::json).
@@ -244,162 +204,8 @@ impl Frame {
     }
 }
 
-impl Cells {
-    fn len(&self) -> usize {
-        match self {
-            Cells::Numbers(values) => values.len(),
-            Cells::Texts { codes, .. } => codes.len(),
-        }
-    }
-
-    fn is_missing(&self, row: usize) -> bool {
-        match self {
-            Cells::Numbers(values) => values[row].is_nan(),
-            Cells::Texts { codes, .. } => codes[row] == MISSING,
-        }
-    }
-
-    fn rows(&self, kept: &[usize]) -> Cells {
-        match self {
-            Cells::Numbers(values) => Cells::Numbers(kept.iter().map(|row| values[*row]).collect()),
-            Cells::Texts { different, codes } => {
-                Cells::Texts { different: different.clone(), codes: kept.iter().map(|row| codes[*row]).collect() }
-            }
-        }
-    }
-}
-
-impl Column {
-    /// Its numbers; an error that lists the cells that are none.
-    pub fn numbers(&self, frame: &Frame) -> Result<Vec<f64>> {
-        match &self.cells {
-            Cells::Numbers(values) => {
-                let bad = |row: &usize| values[*row].is_infinite();
-                self.refuse(frame, bad, "is not a finite number", "correct it, or remove the row")?;
-                Ok(values.clone())
-            }
-            Cells::Texts { .. } => Err(self.strays(frame).unwrap_or_else(|| {
-                let what = "holds texts where numbers are needed; use it as it is, as categories";
-                frame.mistake(format!("column `{}` {what}", self.name))
-            })),
-        }
-    }
-
-    /// The texts of its cells: numbers as they are written shortest.
-    pub fn labels(&self) -> Vec<String> {
-        match &self.cells {
-            Cells::Numbers(values) => values.iter().map(f64::to_string).collect(),
-            Cells::Texts { different, codes } => {
-                codes.iter().map(|code| different.get(*code as usize).cloned().unwrap_or_default()).collect()
-            }
-        }
-    }
-
-    /// Whether it holds texts. An error if nearly all of them are numbers: then the others are mistakes, or stand for
-    /// missing values.
-    pub fn is_categorical(&self, frame: &Frame) -> Result<bool> {
-        match (&self.cells, self.strays(frame)) {
-            (Cells::Numbers(_), _) => Ok(false),
-            (_, Some(strays)) => Err(strays),
-            _ => Ok(true),
-        }
-    }
-
-    /// The texts among what are mostly numbers.
-    fn strays(&self, frame: &Frame) -> Option<Error> {
-        let Cells::Texts { different, codes } = &self.cells else { return None };
-        let is_number: Vec<bool> = different.iter().map(|text| text.parse::<f64>().is_ok()).collect();
-        let present = codes.iter().filter(|code| **code != MISSING);
-        let numbers = present.clone().filter(|code| is_number[**code as usize]).count();
-        if 2 * numbers <= present.count() {
-            return None;
-        }
-        let mut cells: Vec<(&str, Vec<usize>)> = vec![];
-        let mut index: HashMap<u32, usize> = HashMap::new();
-        for (row, code) in codes.iter().enumerate().filter(|(_, c)| **c != MISSING && !is_number[**c as usize]) {
-            let i = *index.entry(*code).or_insert_with(|| {
-                cells.push((&different[*code as usize], vec![]));
-                cells.len() - 1
-            });
-            cells[i].1.push(row);
-        }
-        let kinds = cells.iter().map(|(text, rows)| format!("`{}` {}", shown(text), places(frame, rows)));
-        let (all, bad, name) = (codes.len(), cells.iter().map(|c| c.1.len()).sum::<usize>(), &self.name);
-        let na = shown(cells.first()?.0);
-        let what = format!(
-            "column `{name}` is numeric but for {bad} of {all} cells: {}; correct them, say that they are missing with \
-             --na '{na}', or write factor({name}) for categories",
-            listed(kinds, 5)
-        );
-        Some(frame.mistake(what))
-    }
-
-    /// An error that lists the cells for which `bad` holds.
-    pub fn refuse(&self, frame: &Frame, bad: impl Fn(&usize) -> bool, what: &str, remedy: &str) -> Result<()> {
-        let rows: Vec<usize> = (0..frame.len()).filter(bad).collect();
-        let labels = self.labels();
-        match rows.as_slice() {
-            [] => Ok(()),
-            [row] => {
-                let (place, cell) = (frame.place(*row), shown(&labels[*row]));
-                Err(frame.mistake(format!("{place}, column `{}`: `{cell}` {what}; {remedy}", self.name)))
-            }
-            rows => {
-                let cell = shown(&labels[rows[0]]);
-                let (n, all) = (rows.len(), frame.len());
-                let there = places(frame, rows);
-                let name = &self.name;
-                Err(frame.mistake(format!(
-                    "column `{name}`: {n} of {all} cells are not as needed: `{cell}` {what} {there}; {remedy}"
-                )))
-            }
-        }
-    }
-}
-
 /// How many rows, and where they are.
 pub(super) fn places(frame: &Frame, rows: &[usize]) -> String {
     let times = if rows.len() == 1 { "once".to_owned() } else { format!("{} times", rows.len()) };
     format!("({times}: {})", listed(rows.iter().map(|row| frame.place(*row)), 5))
-}
-
-/// Texts, each kept once.
-#[derive(Default)]
-struct Interned {
-    different: Vec<String>,
-    index: HashMap<String, u32>,
-    codes: Vec<u32>,
-}
-
-impl Interned {
-    fn push(&mut self, text: Option<&str>) {
-        let code = match text {
-            None => MISSING,
-            Some(text) => match self.index.get(text) {
-                Some(code) => *code,
-                None => {
-                    let code = self.different.len() as u32;
-                    self.index.insert(text.to_owned(), code);
-                    self.different.push(text.to_owned());
-                    code
-                }
-            },
-        };
-        self.codes.push(code);
-    }
-
-    fn cells(self) -> Cells {
-        Cells::Texts { different: self.different, codes: self.codes }
-    }
-}
-
-fn is_missing(cell: &str, na: &[String]) -> bool {
-    let nan = || cell.parse().is_ok_and(f64::is_nan);
-    cell.is_empty() || cell.eq_ignore_ascii_case("na") || na.iter().any(|n| n == cell) || nan()
-}
-
-/// A number with a comma for its decimal mark.
-fn decimal_comma(cell: &str) -> Option<f64> {
-    let (whole, fraction) = cell.split_once(',')?;
-    fraction.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{whole}.{fraction}").parse().ok())?
 }

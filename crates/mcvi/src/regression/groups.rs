@@ -1,5 +1,6 @@
 //! Coefficients that differ from group to group: which rows belong to which group, and what is multiplied by them.
 
+use super::column::Coded;
 use super::design::{Coding, Design};
 use super::formula::{Formula, GroupTerm, Term};
 use super::frame::Frame;
@@ -7,7 +8,7 @@ use super::names::word;
 use super::table::shown;
 use super::variable::sorted;
 use crate::error::Result;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// Groups, and the coefficients that differ between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +70,7 @@ impl Groups {
         let by: Vec<String> = term.by.iter().filter_map(|n| n.name().map(str::to_owned)).collect();
         let design = Design::learn(formula, terms, frame, &Coding { intercept, centred: false })?;
         let label = by.join(":");
-        let levels = sorted(members(&by, frame)?);
+        let levels = sorted(members(&by, frame)?.different);
         if let [only] = levels.as_slice() {
             let what =
                 format!("`{label}` is `{}` in every row, so that there is one group; drop the term", shown(only));
@@ -83,13 +84,13 @@ impl Groups {
     /// The rows of some data.
     pub fn rows(&self, frame: &Frame) -> Result<GroupRows> {
         let known: HashMap<&str, usize> = self.levels.iter().enumerate().map(|(i, l)| (l.as_str(), i)).collect();
-        let members = members(&self.by, frame)?;
-        let unknown: BTreeSet<&String> = members.iter().filter(|m| !known.contains_key(m.as_str())).collect();
-        let new: Vec<String> = sorted(unknown.into_iter().cloned().collect());
+        let Coded { different, codes } = members(&self.by, frame)?;
+        let new = sorted(different.iter().filter(|m| !known.contains_key(m.as_str())).cloned().collect());
         let place = |m: &String| {
             known.get(m.as_str()).copied().unwrap_or_else(|| known.len() + new.iter().position(|n| n == m).unwrap_or(0))
         };
-        let index = members.iter().map(place).collect();
+        let places: Vec<usize> = different.iter().map(place).collect();
+        let index = codes.iter().map(|code| places[*code as usize]).collect();
         let raw = self.design.raw(frame)?;
         let slopes = raw.into_iter().zip(&self.columns[usize::from(self.intercept)..]);
         let slopes = slopes.map(|(raw, c)| Some(raw.values.iter().map(|x| x / c.sd).collect()));
@@ -104,8 +105,10 @@ fn columns(intercept: bool, design: &Design) -> Vec<GroupColumn> {
     one.into_iter().chain(design.columns.iter().map(slope)).collect()
 }
 
-/// The name of the group of each row.
-fn members(by: &[String], frame: &Frame) -> Result<Vec<String>> {
-    let labels: Vec<Vec<String>> = by.iter().map(|name| Ok(frame.find(name)?.labels())).collect::<Result<_>>()?;
-    Ok((0..frame.len()).map(|row| labels.iter().map(|l| l[row].as_str()).collect::<Vec<_>>().join(":")).collect())
+/// The names of the groups, and which of them each row belongs to.
+fn members(by: &[String], frame: &Frame) -> Result<Coded> {
+    let columns: Vec<Coded> = by.iter().map(|name| Ok(frame.find(name)?.coded())).collect::<Result<_>>()?;
+    let mut columns = columns.into_iter();
+    let first = columns.next().unwrap_or_else(|| Coded { different: vec![String::new()], codes: vec![0; frame.len()] });
+    Ok(columns.fold(first, |a, b| a.crossed(&b)))
 }

@@ -3,12 +3,14 @@
 
 mod arithmetic;
 mod coefficients;
+mod column;
 mod conditional;
 mod design;
 mod family;
 mod formula;
 mod frame;
 mod groups;
+mod lines;
 mod model;
 mod names;
 mod pilot;

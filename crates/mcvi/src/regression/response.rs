@@ -1,8 +1,9 @@
 //! The response: numbers that its family allows.
 
+use super::column::{Cells, Coded, Column};
 use super::family::Family;
 use super::formula::{Formula, Node};
-use super::frame::{Cells, Column, Frame, places};
+use super::frame::{Frame, places};
 use super::table::shown;
 use super::variable::sorted;
 use super::{arithmetic, listed};
@@ -75,33 +76,34 @@ fn same(frame: &Frame, name: &str, cell: &str) -> crate::error::Error {
     frame.mistake(what)
 }
 
-fn code(labels: &[String], levels: &[String]) -> Vec<f64> {
-    let position = |label: &String| levels.iter().position(|l| l == label).unwrap_or(0) as f64;
-    labels.iter().map(position).collect()
+/// Which of some levels each cell is.
+fn places_of(coded: &Coded, levels: &[String]) -> Vec<f64> {
+    let place = |label: &String| levels.iter().position(|l| l == label).unwrap_or(0) as f64;
+    coded.values(&coded.different.iter().map(place).collect::<Vec<_>>())
 }
 
 /// Zero and one from two texts.
 fn two_levels(column: &Column, frame: &Frame, notes: &mut Vec<String>) -> Result<Response> {
-    let (name, labels) = (&column.name, column.labels());
+    let (name, coded) = (&column.name, column.coded());
     let truth = |label: &String| match label.to_lowercase().as_str() {
         "true" | "yes" | "1" => Some(1.0),
         "false" | "no" | "0" => Some(0.0),
         _ => None,
     };
-    let words: Option<Vec<f64>> = labels.iter().map(truth).collect();
-    let levels = sorted(labels.clone());
-    if let Some(values) = words {
-        if values.iter().all(|x| *x == values[0]) {
-            return Err(same(frame, name, &labels[0]));
+    let words: Option<Vec<f64>> = coded.different.iter().map(truth).collect();
+    let levels = sorted(coded.different.clone());
+    if let Some(words) = words {
+        if words.iter().all(|x| *x == words[0]) {
+            return Err(same(frame, name, &coded.different[0]));
         }
         notes.push(format!("`{name}`: yes and true are 1, no and false are 0"));
-        return Ok(Response { values, levels: vec![] });
+        return Ok(Response { values: coded.values(&words), levels: vec![] });
     }
     match levels.as_slice() {
         [only] => Err(same(frame, name, only)),
         [zero, one] => {
             notes.push(format!("`{name}`: `{}` is 0, `{}` is 1", shown(zero), shown(one)));
-            Ok(Response { values: code(&labels, &levels), levels: vec![] })
+            Ok(Response { values: places_of(&coded, &levels), levels: vec![] })
         }
         _ => {
             // The rarest are most likely mistakes.
@@ -123,8 +125,8 @@ fn categories(
     (family, order): (Family, &[String]),
     notes: &mut Vec<String>,
 ) -> Result<Response> {
-    let (name, labels) = (&column.name, column.labels());
-    let found = sorted(labels.clone());
+    let (name, coded) = (&column.name, column.coded());
+    let found = sorted(coded.different.clone());
     if let Some(unknown) = found.iter().find(|l| !order.is_empty() && !order.contains(l)) {
         let what = format!("the response `{name}` has the level `{}`, which is not among those given", shown(unknown));
         return Err(frame.mistake(what));
@@ -145,5 +147,5 @@ fn categories(
         Family::Cumulative => format!("`{name}` in this order: {}", shown.join(" < ")),
         _ => format!("`{name}` compared with {}: {}", shown[0], shown[1..].join(", ")),
     });
-    Ok(Response { values: code(&labels, &levels), levels })
+    Ok(Response { values: places_of(&coded, &levels), levels })
 }

@@ -1,6 +1,7 @@
 //! Variables of a formula: the columns each becomes, with what was learned from the data so that new data get the same.
 
 use super::arithmetic::{evaluate, is_function};
+use super::column::Coded;
 use super::formula::{Argument, Formula, Kind, Node};
 use super::frame::{Frame, places};
 use super::names::{nearest, word};
@@ -83,7 +84,7 @@ impl Variable {
     }
 
     fn levels(column: &str, frame: &Frame) -> Result<Basis> {
-        let levels = sorted(frame.find(column)?.labels());
+        let levels = sorted(frame.find(column)?.coded().different);
         match levels.len() {
             0 | 1 => {
                 let only = levels.first().map_or("", |l| l.as_str());
@@ -186,16 +187,21 @@ impl Variable {
                 vec![VariableColumn::new(label, values)]
             }
             Basis::Levels { column, levels } => {
-                let labels = frame.find(column)?.labels();
-                let unknown: Vec<usize> = (0..labels.len()).filter(|row| !levels.contains(&labels[*row])).collect();
+                let coded = frame.find(column)?.coded();
+                let Coded { different, codes } = &coded;
+                let is_unknown: Vec<bool> = different.iter().map(|text| !levels.contains(text)).collect();
+                let unknown: Vec<usize> = (0..codes.len()).filter(|row| is_unknown[codes[*row] as usize]).collect();
                 if let Some(row) = unknown.first() {
-                    let (level, there) = (shown(&labels[*row]), places(frame, &unknown));
+                    let (level, there) = (shown(&different[codes[*row] as usize]), places(frame, &unknown));
                     let known = listed(levels.iter().map(|l| format!("`{}`", shown(l))), 10);
                     let what =
                         format!("column `{column}`: `{level}` {there} is none of the levels that were fitted, {known}");
                     return Err(frame.mistake(what));
                 }
-                let hit = |level: &String| labels.iter().map(|l| f64::from(u8::from(l == level))).collect();
+                let hit = |level: &String| {
+                    let hits: Vec<f64> = different.iter().map(|text| f64::from(u8::from(text == level))).collect();
+                    coded.values(&hits)
+                };
                 levels.iter().map(|l| VariableColumn::new(format!("{column}={l}"), hit(l))).collect()
             }
             Basis::Polynomials { of, recursion: None, degree, .. } => {
