@@ -65,10 +65,15 @@ impl Session {
     }
 }
 
+/// The processes that this one has joined, if any.
+pub fn joined() -> Option<Ranks> {
+    STARTED.get().map(|(_, _, ranks)| *ranks)
+}
+
 /// The processes that share the work; none if this one works alone. An error if there are others that it cannot reach.
 pub fn shared() -> Result<Option<Ranks>> {
-    if let Some((_, _, ranks)) = STARTED.get() {
-        return Ok(Some(*ranks));
+    if let Some(ranks) = joined() {
+        return Ok(Some(ranks));
     }
     if launched() > 1 && !cfg!(feature = "mpi") {
         let why = "this mcvi was built without MPI, and cannot share its work among several processes; build it with \
@@ -76,6 +81,11 @@ pub fn shared() -> Result<Option<Ranks>> {
         return Err(Mistake(why.to_owned()).into());
     }
     Ok(None)
+}
+
+/// What the first process has: all go by its clock.
+pub fn agreed(here: f64) -> f64 {
+    joined().map_or(here, |ranks| ranks.agree(here).unwrap_or(here))
 }
 
 /// Whether all processes go on: none does if one is to stop. One that cannot tell fails soon in what it shares with the others.

@@ -128,6 +128,12 @@ impl<'g> ProgramBuilder<'g> {
             let why = "what a body is given, and what is built on it, has a value only within that loop".to_owned();
             return Err(Error::Argument { op: "scan", shape: inner.shape(), why, at });
         }
+        let roots = self.outputs.iter().map(|o| o.1.id()).chain(self.updates.iter().map(|u| u.1.id()));
+        if let Some(data) = graph.incomplete(roots) {
+            let why =
+                "other ranks hold some of its rows: only sums over rows that are divided among them can be computed";
+            return Err(Error::Argument { op: "rows_of", shape: data.shape(), why: why.to_owned(), at });
+        }
         let threads = match self.threads {
             None => std::thread::available_parallelism().map_or(1, usize::from),
             Some(n) => checked_threads(n)?,

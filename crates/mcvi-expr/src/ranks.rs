@@ -47,9 +47,20 @@ impl Parts {
         Parts { communicator: ALONE.clone(), total: total.max(1) }
     }
 
-    /// The first of this many, where the others will never be added: to see what a part costs.
-    pub fn first(total: usize) -> Self {
-        Parts { communicator: Arc::new(First(total)), total }
+    /// The first of those held here, where the others will never be added: to see what a part costs.
+    pub fn one(&self) -> Self {
+        Parts { communicator: Arc::new(One { part: self.mine().start, of: self.total }), total: self.total }
+    }
+
+    /// The rows of data, of so many, that belong to a part.
+    pub fn rows(&self, part: usize, rows: usize) -> Range<usize> {
+        part * rows / self.total..(part + 1) * rows / self.total
+    }
+
+    /// The rows of all parts held here.
+    pub fn held(&self, rows: usize) -> Range<usize> {
+        let mine = self.mine();
+        mine.start * rows / self.total..mine.end * rows / self.total
     }
 
     /// How many parts there are.
@@ -157,15 +168,18 @@ impl Communicator for Alone {
     }
 }
 
-/// The first of some ranks that do not exist.
-struct First(usize);
+/// One of some ranks that do not exist.
+struct One {
+    part: usize,
+    of: usize,
+}
 
-impl Communicator for First {
+impl Communicator for One {
     fn rank(&self) -> usize {
-        0
+        self.part
     }
     fn size(&self) -> usize {
-        self.0
+        self.of
     }
     fn exchange(&self, _: u32, _: Vec<Vec<u8>>) -> std::result::Result<Vec<Vec<u8>>, String> {
         Err("there are no other ranks".to_owned())

@@ -8,7 +8,7 @@ use anyhow::Result;
 use mcvi::infer::{Checkpoint, Event, Request, infer_from};
 use mcvi::model::Quantities;
 use mcvi::{BayesianModel, Mixture};
-use mcvi_cli::fit::settings::{Saved, Settings};
+use mcvi_cli::fit::settings::{Identity, Saved, Settings};
 use mcvi_cli::fit::{self, Options, Outcome, Progress};
 use mcvi_cli::report;
 use mcvi_cli::store::folder::Staging;
@@ -217,7 +217,9 @@ impl Fit {
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let written = py.detach(|| {
             let staging = Staging::new(&folder).map_err(mcvi_cli::mistaken)?;
-            fit::write(staging.path(), &self.outcome, &self.request, &self.outcome.json())?;
+            let identity = Identity::of(self.outcome.posterior.model.as_ref())?;
+            let results = fit::Results::new(&self.outcome, identity, self.request.settings.seed)?;
+            fit::write(staging.path(), &self.outcome, results, &self.request, &self.outcome.json())?;
             staging.commit().map(|_| ())
         });
         self.or_raise(py, written)

@@ -2,7 +2,8 @@
 //! model.
 
 use crate::error::{Error, Result};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, Ranks};
+use crate::in_parts::InParts;
 use crate::laplace::log_density;
 use crate::model::{Model, Quantities, Quantity};
 use crate::scope::Scope;
@@ -175,9 +176,19 @@ pub struct DataDigest(Sha256);
 impl DataDigest {
     /// Add numbers under a name.
     pub fn add(&mut self, name: &str, values: &[f64]) {
+        self.begin(name, values.len());
+        self.extend(values);
+    }
+
+    /// Begin so many numbers under a name, which follow.
+    pub fn begin(&mut self, name: &str, count: usize) {
         self.0.update(name);
         self.0.update([0]);
-        self.0.update(values.len().to_le_bytes());
+        self.0.update(count.to_le_bytes());
+    }
+
+    /// Some of those numbers.
+    pub fn extend(&mut self, values: &[f64]) {
         values.iter().for_each(|x| self.0.update(x.to_le_bytes()));
     }
 
@@ -202,13 +213,15 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of a model.
+    /// The fingerprint of a model. All ranks that share its data call it together.
     pub fn of(model: &dyn BayesianModel) -> Result<Self> {
         // No two coordinates are alike, so that swapped ones show.
         let place =
             |scale: f64| (0..model.dim()).map(|i| scale * (0.1 + (0.618_034 * (i + 1) as f64).fract())).collect();
         let places: Vec<Vec<f64>> = [0.01, -0.1, 0.3].map(place).to_vec();
-        let log_density = log_density(model, &places)?.iter().map(f64::to_string).collect();
+        // By parts, as it is fitted: ranks may hold no more than their own.
+        let by_parts = InParts::new(model, Hardware { ranks: model.ranks(), ..Hardware::default() });
+        let log_density = log_density(&by_parts, &places)?.iter().map(f64::to_string).collect();
         Ok(Fingerprint { names: model.names(), data: model.data_digest()?, log_density })
     }
 
@@ -236,29 +249,37 @@ impl Fingerprint {
 
 impl<F> BayesianModel for FromFn<F> where F: for<'g> Fn(&Scope<'g>, Expr<'g>) -> Expr<'g> + Send + Sync {}
 
-impl<T: Target + ?Sized> Target for Arc<T> {
-    fn dim(&self) -> usize {
-        (**self).dim()
-    }
-    fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
-        (**self).log_density(scope, z)
-    }
-    fn log_likelihood<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Option<Expr<'g>> {
-        (**self).log_likelihood(scope, z)
-    }
-    fn conditional<'g>(&self, scope: &Scope<'g>, z: Expr<'g>, coordinate: usize) -> Option<Conditional<'g>> {
-        (**self).conditional(scope, z, coordinate)
-    }
-    fn data<'g>(&self, scope: &Scope<'g>) -> Option<Expr<'g>> {
-        (**self).data(scope)
-    }
-    fn is_subsampled(&self) -> bool {
-        (**self).is_subsampled()
-    }
-    fn dtype(&self) -> DType {
-        (**self).dtype()
-    }
+macro_rules! pointer {
+    ($($pointer:ty),*) => {$(
+        impl<T: Target + ?Sized> Target for $pointer {
+            fn dim(&self) -> usize {
+                (**self).dim()
+            }
+            fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
+                (**self).log_density(scope, z)
+            }
+            fn log_likelihood<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Option<Expr<'g>> {
+                (**self).log_likelihood(scope, z)
+            }
+            fn conditional<'g>(&self, scope: &Scope<'g>, z: Expr<'g>, coordinate: usize) -> Option<Conditional<'g>> {
+                (**self).conditional(scope, z, coordinate)
+            }
+            fn data<'g>(&self, scope: &Scope<'g>) -> Option<Expr<'g>> {
+                (**self).data(scope)
+            }
+            fn is_subsampled(&self) -> bool {
+                (**self).is_subsampled()
+            }
+            fn ranks(&self) -> Option<Ranks> {
+                (**self).ranks()
+            }
+            fn dtype(&self) -> DType {
+                (**self).dtype()
+            }
+        }
+    )*};
 }
+pointer!(Arc<T>, &T);
 
 impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn about(&self) -> About {
@@ -341,6 +362,9 @@ impl Target for DescribedModel {
     }
     fn is_subsampled(&self) -> bool {
         self.model.is_subsampled()
+    }
+    fn ranks(&self) -> Option<Ranks> {
+        self.model.ranks()
     }
 }
 

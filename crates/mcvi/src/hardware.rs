@@ -46,6 +46,18 @@ impl Ranks {
         Ok(Parts::new(self.0.clone(), total)?)
     }
 
+    /// What the first rank has. All call it at the same point.
+    pub fn agree(self, here: f64) -> Result<f64> {
+        Ok(self.numbers(vec![here])?[0][0])
+    }
+
+    /// What every rank has, in the order of ranks.
+    fn numbers(self, mine: Vec<f64>) -> Result<Vec<Vec<f64>>> {
+        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let all = self.one_each()?.gather(bytes)?;
+        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()).collect())
+    }
+
     /// Whether it holds on any rank.
     pub fn any(self, here: bool) -> Result<bool> {
         Ok(self.one_each()?.gather(vec![u8::from(here)])?.iter().flatten().any(|x| *x != 0))
@@ -54,6 +66,11 @@ impl Ranks {
     fn one_each(self) -> Result<Parts> {
         self.parts(self.place().1)
     }
+}
+
+/// What the first of these ranks has, lest they decide differently. One that is lost is noticed where they next share something.
+pub(crate) fn agreed(ranks: Option<Ranks>, here: f64) -> f64 {
+    ranks.map_or(here, |ranks| ranks.agree(here).unwrap_or(here))
 }
 
 impl PartialEq for Ranks {
@@ -112,10 +129,10 @@ impl Hardware {
 
     /// What every rank has, in the order of ranks.
     pub(crate) fn gather(self, mine: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let Some(ranks) = self.ranks else { return Ok(vec![mine]) };
-        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_ne_bytes()).collect();
-        let all = ranks.one_each()?.gather(bytes)?;
-        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()).collect())
+        match self.ranks {
+            Some(ranks) => ranks.numbers(mine),
+            None => Ok(vec![mine]),
+        }
     }
 
     /// Whether it holds on any rank.

@@ -1,31 +1,30 @@
 //! A target whose sums over many observations are divided into parts: several processes may share them, and the result is the same.
 
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, Ranks};
 use crate::scope::Scope;
 use crate::target::{Conditional, Target};
 use mcvi_expr::{DType, Expr, Parts};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A target with its sums over many observations divided into parts, which depend on the number of observations alone.
-pub struct InParts {
-    target: Arc<dyn Target>,
+pub struct InParts<T> {
+    target: T,
     hardware: Hardware,
-    /// Whether it is only the first part.
-    first: bool,
+    /// Whether it is one part alone.
+    one: bool,
     /// How many parts there are at most.
     parts: AtomicUsize,
 }
 
-impl InParts {
+impl<T: Target> InParts<T> {
     /// Parts are shared out among the ranks of this hardware.
-    pub fn new(target: Arc<dyn Target>, hardware: Hardware) -> Self {
-        InParts { target, hardware, first: false, parts: AtomicUsize::new(1) }
+    pub fn new(target: T, hardware: Hardware) -> Self {
+        InParts { target, hardware, one: false, parts: AtomicUsize::new(1) }
     }
 
-    /// With the first part alone, to see what it costs: the same on any number of ranks.
-    pub(crate) fn first(target: Arc<dyn Target>) -> Self {
-        InParts { first: true, ..InParts::new(target, Hardware::default()) }
+    /// With the first part that is held here alone, to see what it costs.
+    pub(crate) fn one(target: T, hardware: Hardware) -> Self {
+        InParts { one: true, ..InParts::new(target, hardware) }
     }
 
     /// How many parts sums were divided into at most.
@@ -36,11 +35,11 @@ impl InParts {
     fn divide(&self, rows: usize) -> Option<Parts> {
         let parts = self.hardware.divide(rows)?;
         self.parts.fetch_max(parts.total(), Ordering::Relaxed);
-        Some(if self.first { Parts::first(parts.total()) } else { parts })
+        Some(if self.one { parts.one() } else { parts })
     }
 }
 
-impl Target for InParts {
+impl<T: Target> Target for InParts<T> {
     fn dim(&self) -> usize {
         self.target.dim()
     }
@@ -60,6 +59,9 @@ impl Target for InParts {
     }
     fn is_subsampled(&self) -> bool {
         self.target.is_subsampled()
+    }
+    fn ranks(&self) -> Option<Ranks> {
+        self.hardware.ranks
     }
     fn dtype(&self) -> DType {
         self.target.dtype()

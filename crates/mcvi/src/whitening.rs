@@ -3,6 +3,7 @@
 //! A chain in these coordinates needs no matrices of its own: its Gaussian and its masses are diagonal, and what is learned
 //! has one scale. In many dimensions L itself is a diagonal and a few directions.
 
+use crate::hardware::Ranks;
 use crate::initialisation::FULL;
 use crate::scope::Scope;
 use crate::target::Target;
@@ -122,6 +123,9 @@ impl Target for Whitened<'_> {
 
     fn is_subsampled(&self) -> bool {
         self.0.is_subsampled()
+    }
+    fn ranks(&self) -> Option<Ranks> {
+        self.0.ranks()
     }
 
     fn dtype(&self) -> DType {

@@ -3,6 +3,7 @@
 
 use super::regression::RegressionOptions;
 use crate::mistake::{Mistake, mistaken};
+use crate::ranks;
 use anyhow::Result;
 use mcvi::regression::{self, Family, Formula, nearest};
 use mcvi::{BayesianModel, Source, posteriors};
@@ -56,7 +57,7 @@ pub fn extensions(name: &str) -> Result<&'static [&'static str]> {
 pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
     match source.kind.as_str() {
         posteriors::KIND => Ok(Arc::new(posteriors::reopen(source)?)),
-        regression::KIND => Ok(Arc::new(regression::reopen(source)?)),
+        regression::KIND => Ok(Arc::new(regression::reopen_shared(source, ranks::joined())?)),
         mcvi_stan::KIND => Ok(Arc::new(StanModel::reopen(source).map_err(|e| mistaken(e.into()))?)),
         PYTHON => {
             let why = "it is a fit of a model made in Python, which only Python has; open it there with mcvi.load(FOLDER, model)";

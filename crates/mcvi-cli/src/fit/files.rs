@@ -1,7 +1,7 @@
 //! The files a fit writes to its folder, and how they are read back.
 
 use super::result::{Outcome, table};
-use super::settings::{FILE, Saved, Settings};
+use super::settings::{FILE, Identity, Saved};
 use super::{arviz, page};
 use crate::report;
 use crate::store::folder::Staging;
@@ -23,19 +23,35 @@ pub const STATE: &str = "state.safetensors";
 /// Pointwise log likelihoods, and numbers in replicated data, that are written unless more are asked for.
 const POINTWISE: usize = 5_000_000;
 
+/// What is written of a fit, as far as all processes that share its data compute it together.
+pub struct Results {
+    identity: Option<Identity>,
+    written: Quantities,
+    /// What was left out.
+    note: String,
+}
+
+impl Results {
+    /// Of a fit of the model that this identifies.
+    pub fn new(outcome: &Outcome, identity: Option<Identity>, seed: u64) -> Result<Self> {
+        let (written, note) = written(outcome, seed)?;
+        Ok(Results { identity, written, note })
+    }
+}
+
 /// Write all files to a folder that exists and is empty. Returns a note on what was left out.
-pub fn write(folder: &Path, outcome: &Outcome, request: &Request, summary: &Value) -> Result<String> {
+pub fn write(folder: &Path, outcome: &Outcome, results: Results, request: &Request, summary: &Value) -> Result<String> {
     let p = &outcome.posterior;
+    let Results { identity, written, note } = results;
     let json = |name: &str, value: &Value| -> Result<()> {
         disk::write_new(folder.join(name), format!("{value:#}\n").as_bytes())
             .with_context(|| format!("cannot write {name}"))
     };
     json("summary.json", summary)?;
     let chain = p.approximation.chain();
-    if let Some(settings) = Settings::new(p.model.as_ref(), chain, request, (p.stop_reason, p.iterations))? {
-        json(FILE, &json!(settings))?;
+    if let Some(identity) = identity {
+        json(FILE, &json!(identity.settings(chain, request, (p.stop_reason, p.iterations))))?;
     }
-    let (written, note) = written(outcome, request.settings.seed)?;
     let columns = table(&written, &outcome.draws, outcome.is_resampled);
     csv::write(&folder.join("draws.csv"), &columns).context("cannot write draws.csv")?;
     arrow::write(&folder.join("draws.arrow"), &columns).context("cannot write draws.arrow")?;
@@ -75,14 +91,12 @@ pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
 /// Publish the state of a fit that was stopped, so that it can be resumed whatever happens before all files are written.
 pub fn publish_state(
     staging: &mut Staging,
-    model: &dyn BayesianModel,
+    identity: &Identity,
     request: &Request,
     (reason, state): (StopReason, &Checkpoint),
 ) -> Result<()> {
     let Some(chain) = state.chain() else { return Ok(()) };
-    let Some(settings) = Settings::new(model, chain, request, (reason, state.iterations()))? else {
-        return Ok(());
-    };
+    let settings = identity.settings(chain, request, (reason, state.iterations()));
     staging.publish(|folder| {
         disk::write_new(folder.join(FILE), format!("{:#}\n", json!(settings)).as_bytes())
             .with_context(|| format!("cannot write {FILE}"))?;

@@ -19,7 +19,7 @@ mod watch;
 
 pub use arviz::groups;
 pub use catalogue::{PYTHON, open as open_model};
-pub use files::{approximation, write, written};
+pub use files::{Results, approximation, write, written};
 pub use page::page;
 pub use regression::RegressionOptions;
 pub use result::{Outcome, table};
@@ -37,7 +37,7 @@ use mcvi::fit::StopReason;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::model::Quantities;
 use mcvi::{BayesianModel, Chain, Draws, Mixture, limits};
-use settings::Saved;
+use settings::{Identity, Saved};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -302,21 +302,18 @@ pub fn run(options: &Options) -> Result<()> {
     let shared = ranks::shared()?;
     let Resolved { model, mut request, checkpoint } = options.resolve()?;
     request.hardware.ranks = shared;
-    if shared.is_some_and(|ranks| ranks.place().1 > 1) && request.budget.seconds.is_some() {
-        let why = "several processes have no common clock: limit the fit with --iterations instead of --seconds";
-        return Err(Mistake(why.to_owned()).into());
-    }
     request.check()?;
     let watch = watch::Watch::new(request.budget);
     // Checked before any work is done.
     let out = options.out.as_deref().filter(|_| request.hardware.is_first());
     let mut staging = out.map(Staging::new).transpose().map_err(mistaken)?;
+    let identity = options.out.as_ref().map(|_| Identity::of(model.as_ref())).transpose()?.flatten();
     // What follows the fit needs time too.
-    let left = |of: f64| request.budget.seconds.map(|s| of * s - started.elapsed().as_secs_f64());
+    let left = |of: f64| request.budget.seconds.map(|s| ranks::agreed(of * s - started.elapsed().as_secs_f64()));
     let mut timed = request.clone();
     timed.budget.seconds = left(FITTING).map(|s| s.max(f64::MIN_POSITIVE));
     let save = |staging: &mut Staging, state: (StopReason, &Checkpoint)| {
-        if let Err(error) = files::publish_state(staging, model.as_ref(), &request, state) {
+        if let Some(Err(error)) = identity.as_ref().map(|i| files::publish_state(staging, i, &request, state)) {
             say(&format!("the state of the fit could not be saved before the results: {error:#}"));
         }
     };
@@ -346,9 +343,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.from.is_some() && !progressed {
         text += "\n\nThe fit was complete; there was nothing left to do.";
     }
-    if let Some(staging) = staging {
+    let results = options.out.as_ref().map(|_| files::Results::new(&outcome, identity, request.settings.seed));
+    if let (Some(staging), Some(results)) = (staging, results.transpose()?) {
         let saved = staging.is_published().then(|| staging.target().display().to_string());
-        let written = files::write(staging.path(), &outcome, &request, &json).and_then(|note| {
+        let written = files::write(staging.path(), &outcome, results, &request, &json).and_then(|note| {
             let folder = staging.commit()?;
             Ok((folder, note))
         });

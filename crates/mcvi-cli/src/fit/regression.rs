@@ -1,10 +1,11 @@
 //! Options of regressions: what stands beside a formula.
 
 use crate::mistake::{Mistake, mistaken};
+use crate::ranks;
 use anyhow::Result;
 use clap::Args;
-use mcvi::BayesianModel;
 use mcvi::regression::{self, Family, Formula, Frame, Link, Missing, ReadOptions, Regression};
+use mcvi::{BayesianModel, Ranks};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,14 +89,14 @@ impl RegressionOptions {
 
     /// Open a regression.
     pub fn open(&self, formula: &Formula, data: Option<&Path>) -> Result<Arc<dyn BayesianModel>> {
-        Ok(Arc::new(self.regression(formula, data)?))
+        Ok(Arc::new(self.regression(formula, data, ranks::joined())?))
     }
 
     /// What is to be shown of a model in place of a fit, if anything is.
     pub fn shown(&self, name: &str, data: Option<&Path>) -> Result<Option<String>> {
         let Some(what) = &self.show else { return Ok(None) };
         let regression = if name.contains('~') {
-            self.regression(&Formula::parse(name)?, data)?
+            self.regression(&Formula::parse(name)?, data, None)?
         } else {
             let Some(opened) = self.shorthand(name) else {
                 return Err(
@@ -103,13 +104,14 @@ impl RegressionOptions {
                 );
             };
             let (formula, options) = opened?;
-            options.regression(&formula, data)?
+            options.regression(&formula, data, None)?
         };
         let program = regression.stan();
         Ok(Some(if what == "stan" { program.code } else { program.data.to_string() }))
     }
 
-    fn regression(&self, formula: &Formula, data: Option<&Path>) -> Result<Regression> {
+    /// Ranks may share its rows.
+    fn regression(&self, formula: &Formula, data: Option<&Path>, ranks: Option<Ranks>) -> Result<Regression> {
         if self.target.is_some() {
             let why = "a formula names its response: omit --target";
             return Err(Mistake(why.to_owned()).into());
@@ -119,7 +121,7 @@ impl RegressionOptions {
             return Err(Mistake(why).into());
         };
         let frame = Frame::read(data, &ReadOptions { na: self.na.clone() })?;
-        Ok(Regression::fitting(formula, &frame, &self.resolved()?)?)
+        Ok(Regression::shared(formula, &frame, &self.resolved()?, ranks)?)
     }
 
     fn resolved(&self) -> Result<regression::Options> {

@@ -2,6 +2,7 @@
 
 use crate::number::{fixed, json_number, with_error};
 use crate::output::say;
+use crate::ranks;
 use crate::store::Column;
 use anyhow::Result;
 use mcvi::Draws;
@@ -54,7 +55,7 @@ impl Outcome {
         let mut summaries = posterior.summaries()?;
         let internal = posterior.model.internal();
         summaries.0.sort_by_key(|(name, _)| is_internal(&internal, name));
-        let left = || left.map(|left| left - since.elapsed().as_secs_f64());
+        let left = || left.map(|left| ranks::agreed(left - since.elapsed().as_secs_f64()));
         let upper = match left() {
             Some(left) if left <= 0.0 => None,
             _ => posterior.upper_estimate(UPPER, 1).unwrap_or_default().filter(|u| u.value.is_finite()),

@@ -43,28 +43,51 @@ pub struct Settings {
     pub iterations: usize,
 }
 
-impl Settings {
-    /// The settings of a fit that stopped for this reason after this many iterations. None if its model cannot be
-    /// reopened.
-    pub fn new(
-        model: &dyn BayesianModel,
+/// The model of a fit and its data: which they are, and where they are found again.
+pub struct Identity {
+    name: String,
+    source: Source,
+    fingerprint: Fingerprint,
+}
+
+impl Identity {
+    /// Of a model; none if it cannot be reopened. All processes that share its data compute it together.
+    pub fn of(model: &dyn BayesianModel) -> Result<Option<Self>> {
+        let Some(source) = model.source() else { return Ok(None) };
+        Ok(Some(Identity { name: model.about().name, source, fingerprint: Fingerprint::of(model)? }))
+    }
+
+    /// The settings of a fit that stopped for this reason after this many iterations.
+    pub fn settings(
+        &self,
         chain: &Chain,
         request: &Request,
         (stop_reason, iterations): (StopReason, usize),
-    ) -> Result<Option<Self>> {
-        let Some(source) = model.source() else { return Ok(None) };
-        Ok(Some(Settings {
+    ) -> Settings {
+        Settings {
             mcvi: env!("CARGO_PKG_VERSION").to_owned(),
             format: FORMAT,
-            model: model.about().name,
-            source,
-            fingerprint: Some(Fingerprint::of(model)?),
+            model: self.name.clone(),
+            source: self.source.clone(),
+            fingerprint: Some(self.fingerprint.clone()),
             chain: chain.clone(),
             seed: request.settings.seed,
             request: request.clone(),
             stop_reason,
             iterations,
-        }))
+        }
+    }
+}
+
+impl Settings {
+    /// The settings of a fit of this model; none if it cannot be reopened.
+    pub fn new(
+        model: &dyn BayesianModel,
+        chain: &Chain,
+        request: &Request,
+        ending: (StopReason, usize),
+    ) -> Result<Option<Self>> {
+        Ok(Identity::of(model)?.map(|identity| identity.settings(chain, request, ending)))
     }
 
     /// The request that repeats this run. If it was stopped early, it is limited to the iterations it had taken.

@@ -131,6 +131,22 @@ impl Graph {
         self.intern(Node { op: Op::Literal(array), args: vec![], shape, dtype })
     }
 
+    /// Rows of a constant array of `total` rows, from number `first` on, in place of the array: other ranks hold the others. Where some
+    /// are not here, sums over rows can be computed by parts ([`Expr::sums_by_parts`]), and nothing else.
+    #[track_caller]
+    pub fn rows_of(&self, array: Array, first: usize, total: usize) -> Expr<'_> {
+        let at = Location::caller();
+        let held = self.literal(array);
+        self.build("rows_of", &[held], at, || {
+            let shape = held.shape();
+            if shape.rank() == 0 || first + shape.dims()[0] > total {
+                let why = format!("these are no rows, from number {first} on, of an array of {total}");
+                return Err(Error::Argument { op: "rows_of", shape, why, at });
+            }
+            Ok((Op::Held(first), shape.with(0, total), held.dtype()))
+        })
+    }
+
     /// A constant scalar.
     pub fn scalar(&self, dtype: DType, value: f64) -> Expr<'_> {
         let value = match dtype {

@@ -16,6 +16,8 @@ pub(crate) enum Op {
     /// The bits of an `f64`; exactly representable in the node's type.
     Const(u64),
     Literal(Array),
+    /// An array of which its operand, a literal, has the rows from this one on; the others are not here.
+    Held(usize),
     Unary(Unary),
     Binary(Binary),
     /// `select(condition, then, otherwise)`
@@ -83,6 +85,7 @@ impl Op {
             Op::State(_) => "state",
             Op::Const(_) => "constant",
             Op::Literal(_) => "literal",
+            Op::Held(_) => "held_rows",
             Op::Unary(u) => u.name(),
             Op::Binary(b) => b.name(),
             Op::Select => "select",

@@ -122,13 +122,23 @@ impl Graph {
 
     /// One of the nodes that stand for something within a loop, if these expressions depend on it outside that loop.
     pub(crate) fn escaped(&self, roots: impl Iterator<Item = NodeId>) -> Option<Expr<'_>> {
+        self.below(roots, |node, _| matches!(node.op, Op::Placeholder(_)))
+    }
+
+    /// An array some rows of which are not here, if these expressions depend on all of it.
+    pub(crate) fn incomplete(&self, roots: impl Iterator<Item = NodeId>) -> Option<Expr<'_>> {
+        self.below(roots, |node, all| matches!(node.op, Op::Held(_)) && node.shape != all[node.args[0].index()].shape)
+    }
+
+    /// A node of this kind that these expressions depend on.
+    fn below(&self, roots: impl Iterator<Item = NodeId>, is: impl Fn(&Node, &[Node]) -> bool) -> Option<Expr<'_>> {
         let inner = self.inner.borrow();
         let (mut seen, mut open) = (vec![false; inner.nodes.len()], roots.collect::<Vec<_>>());
         while let Some(id) = open.pop() {
             if std::mem::replace(&mut seen[id.index()], true) {
                 continue;
             }
-            if let Op::Placeholder(_) = inner.nodes[id.index()].op {
+            if is(&inner.nodes[id.index()], &inner.nodes) {
                 return Some(self.expr(id));
             }
             open.extend(&inner.nodes[id.index()].args);

@@ -83,7 +83,7 @@ impl<'g> Vjp<'_, 'g> {
             Op::External(part, function) => external::vjp(*part, function, self)?,
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) | Op::Placeholder(_) => vec![],
             Op::Opaque => vec![Some(self.ct)],
-            Op::StopGradient | Op::Noise(..) | Op::Poison(_) => vec![None; self.args.len()],
+            Op::StopGradient | Op::Held(_) | Op::Noise(..) | Op::Poison(_) => vec![None; self.args.len()],
             Op::Scan(_) | Op::Part(_) => unreachable!("`calculus` collects what reaches the parts of a loop"),
         };
         Ok(all)

@@ -1,4 +1,4 @@
-//! Long sums, divided into parts that ranks hold: what is summed in a part is computed from the rows of the data that belong to it.
+//! Rows of the data: what is computed of some of them alone, and long sums divided into parts that ranks hold.
 
 use crate::graph::{Expr, NodeId, Op, Reduction, Span};
 use crate::ranks::Parts;
@@ -41,12 +41,18 @@ impl<'g> Expr<'g> {
         let mut local = HashMap::new();
         let mut each = vec![];
         for (held, part) in parts.mine().enumerate() {
-            let mine = part * rows / parts.total()..(part + 1) * rows / parts.total();
-            let mut own = Part { z, parts: &parts, held, local: &mut local, long: rows, done: HashMap::new() };
-            let summed = own.cut(summed, Some((axis, mine)))?;
+            let here = Some(Here { z, parts: &parts, held, local: &mut local });
+            let mut own = Part { here, long: rows, done: HashMap::new() };
+            let summed = own.cut(summed, Some((axis, parts.rows(part, rows))))?;
             each.push(self.like(self.op(), &[summed], self.shape()).expand(0));
         }
         Some(self.graph().concat(&each, 0).sum_over_parts(&parts))
+    }
+
+    /// Some elements along an axis, computed from as few rows of the data as that takes; none where rows are computed from each other.
+    pub fn rows(self, axis: usize, rows: Range<usize>) -> Option<Expr<'g>> {
+        let long = *self.shape().dims().get(axis).filter(|long| rows.end <= **long)?;
+        Part { here: None, long, done: HashMap::new() }.cut(self, Some((axis, rows)))
     }
 
     /// The number of elements of the largest array, of those that this is computed from, that depends on `z`.
@@ -79,17 +85,23 @@ impl<'g> Expr<'g> {
     }
 }
 
-/// A part of a sum, and what has been computed of it.
+/// Some of the rows of the data, and what has been computed of them.
 struct Part<'a, 'g> {
+    /// If they are a part of a sum.
+    here: Option<Here<'a, 'g>>,
+    /// The number of rows in all parts.
+    long: usize,
+    done: HashMap<(NodeId, Cut), Option<Expr<'g>>>,
+}
+
+/// A part of a sum that is held here.
+struct Here<'a, 'g> {
     z: Expr<'g>,
     parts: &'a Parts,
     /// Which of those held here.
     held: usize,
     /// What all parts see, for those held here.
     local: &'a mut HashMap<NodeId, Expr<'g>>,
-    /// The number of rows in all parts.
-    long: usize,
-    done: HashMap<(NodeId, Cut), Option<Expr<'g>>>,
 }
 
 impl<'g> Part<'_, 'g> {
@@ -106,8 +118,9 @@ impl<'g> Part<'_, 'g> {
 
     /// What is the same in all parts, in this one.
     fn shared(&mut self, e: Expr<'g>) -> Expr<'g> {
-        let all = *self.local.entry(e.id()).or_insert_with(|| e.to_parts(self.parts));
-        all.slice(0, self.held..self.held + 1).reshape(e.shape())
+        let Some(here) = &mut self.here else { return e };
+        let all = *here.local.entry(e.id()).or_insert_with(|| e.to_parts(here.parts));
+        all.slice(0, here.held..here.held + 1).reshape(e.shape())
     }
 
     fn make(&mut self, e: Expr<'g>, cut: Cut) -> Option<Expr<'g>> {
@@ -116,20 +129,30 @@ impl<'g> Part<'_, 'g> {
             Some((axis, rows)) => shape.with(*axis, rows.len()),
             None => shape.clone(),
         };
-        if e.is_same(self.z) || matches!(op, Op::Input(_) | Op::State(_)) {
+        let is_z = self.here.as_ref().is_some_and(|here| e.is_same(here.z));
+        if is_z || matches!(op, Op::Input(_) | Op::State(_)) {
             let here = self.shared(e);
             return Some(cut.map_or(here, |(axis, rows)| here.slice(axis, rows)));
         }
         // In which axis of an operand the rows lie.
         let to: Vec<Cut> = match (&op, &cut) {
             (Op::Const(_), _) | (Op::Literal(_), None) => return Some(e),
+            (Op::Literal(_), Some((axis, rows))) if rows.len() == shape.dims()[*axis] => return Some(e),
             (Op::Literal(array), Some((axis, rows))) => {
                 let mut spans: Vec<Span> = shape.dims().iter().map(|d| Span::whole(*d)).collect();
                 spans[*axis] = Span { start: rows.start, len: rows.len(), step: 1 };
                 return Some(e.graph().known(Op::Slice(spans), &[e], || array.part(*axis, rows.clone())));
             }
+            // What is here, if it is among these rows.
+            (Op::Held(first), Some((0, rows))) => {
+                let (held, from) = (args[0], rows.start.checked_sub(*first)?);
+                let here = held.shape().dims()[0];
+                let within = (from + rows.len() <= here).then(|| from..from + rows.len())?;
+                return self.cut(held, Some((0, within)));
+            }
             (
-                Op::Noise(..)
+                Op::Held(_)
+                | Op::Noise(..)
                 | Op::External(..)
                 | Op::SumParts(..)
                 | Op::ToParts(_)

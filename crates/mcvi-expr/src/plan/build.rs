@@ -228,6 +228,7 @@ impl Schedule {
             Op::Input(_) | Op::State(_) | Op::Const(_) | Op::Literal(_) => {}
             Op::StopGradient
             | Op::Opaque
+            | Op::Held(_)
             | Op::Broadcast
             | Op::ToParts(_)
             | Op::Permute(_)

@@ -22,7 +22,8 @@ impl View {
     pub fn through(node: &Node, arg: &Node, view: &View) -> Option<View> {
         let mut out = view.clone();
         match &node.op {
-            Op::StopGradient | Op::Opaque => {}
+            // (Of rows that are all here.)
+            Op::StopGradient | Op::Opaque | Op::Held(_) => {}
             Op::Broadcast | Op::ToParts(_) => {
                 let lead = node.shape.rank() - arg.shape.rank();
                 let stride = |i: usize| {

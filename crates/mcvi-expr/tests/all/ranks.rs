@@ -209,3 +209,62 @@ fn sums_of_a_model_are_divided_and_keep_their_value() {
         all.iter().for_each(|found| assert_eq!(bits(found), bits(&alone), "{size} ranks"));
     }
 }
+
+/// A log density of data of which a rank holds the rows of its own parts.
+fn of_held_rows<'g>(z: Expr<'g>, parts: &Parts) -> Expr<'g> {
+    let number = |i: usize| ((i * 37) % 101) as f64 * 0.02 - 1.0;
+    let held = parts.held(OBSERVED);
+    let values: Vec<f64> = (2 * held.start..2 * held.end).map(number).collect();
+    let x = z.graph().rows_of(Array::new([held.len(), 2], values).expect("an array"), held.start, OBSERVED);
+    let all = Array::new(OBSERVED, (0..OBSERVED).map(|i| number(3 * i)).collect::<Vec<_>>()).expect("an array");
+    let eta = z.matmul(x.t()) + z.graph().literal(all);
+    (eta.softplus() * -1.0).sum(&[1])
+}
+
+#[test]
+fn ranks_hold_no_more_than_the_rows_of_their_parts() {
+    let run = |parts: &Parts| {
+        let graph = Graph::new();
+        let z = graph.input("z", DType::F64, [3, 2]).opaque();
+        let density = of_held_rows(z, parts);
+        let value = density.sums_by_parts(z, &|rows| Some(parts.clone()).filter(|_| rows == OBSERVED));
+        let gradient = grad(value.sum_all(), &[z]).expect("a gradient")[0];
+        let builder = graph.program().output("value", value).output("gradient", gradient);
+        let mut program = builder.compile().expect("a program");
+        let start = vec![0.3, -0.2, 1.0, 0.5, -1.5, 0.1];
+        program.write("z", &Array::new([3, 2], start).expect("an array")).expect("written");
+        program.run(1).expect("it runs");
+        let whole = graph.program().output("whole", density).compile();
+        let refused = whole.err().map(|e| e.to_string());
+        assert_eq!(refused.is_some(), parts.mine().len() < PARTS, "{refused:?}");
+        assert!(refused.is_none_or(|e| e.contains("other ranks hold some of its rows")));
+        let bits = |name| program.output(name).expect("an output").to_f64().iter().map(|x| x.to_bits()).collect();
+        ["value", "gradient"].map(bits).into_iter().flat_map(|b: Vec<u64>| b).collect::<Vec<_>>()
+    };
+    let alone = run(&Parts::alone(PARTS));
+    for size in 1..=4 {
+        let all = on_ranks(size, |rank| run(&Parts::new(Arc::new(rank), PARTS).expect("parts")));
+        all.iter().for_each(|found| assert_eq!(*found, alone, "{size} ranks"));
+    }
+}
+
+#[test]
+fn some_rows_are_computed_alone() {
+    let graph = Graph::new();
+    let z = graph.input("z", DType::F64, [3, 8]);
+    let number = |i: usize| ((i * 37) % 101) as f64 * 0.02 - 1.0;
+    let x = Array::new([OBSERVED, 8], (0..8 * OBSERVED).map(number).collect::<Vec<_>>()).expect("an array");
+    let each = (z.matmul(graph.literal(x).t()) * 0.3).tanh();
+    let some = each.rows(1, 10..40).expect("rows of their own");
+    assert_eq!(some.shape().dims(), [3, 30]);
+    assert!(each.cumsum(1).rows(1, 10..40).is_none(), "rows that are computed from others");
+    let mut program = graph.program().output("all", each).output("some", some).compile().expect("a program");
+    program
+        .write("z", &Array::new([3, 8], (0..24).map(number).collect::<Vec<_>>()).expect("an array"))
+        .expect("written");
+    program.run(1).expect("it runs");
+    let (all, some) = (program.output("all").expect("all").to_f64(), program.output("some").expect("some").to_f64());
+    for (i, x) in some.iter().enumerate() {
+        assert!((x - all[i / 30 * OBSERVED + 10 + i % 30]).abs() < 1e-14);
+    }
+}

@@ -28,6 +28,7 @@ pub use training::{IterationStats, Training};
 use crate::approximation::Approximation;
 use crate::chain::Chain;
 use crate::error::Result;
+use crate::hardware::{Ranks, agreed};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -133,7 +134,8 @@ pub fn fit_observed(
 ) -> Result<FitReport> {
     // From the innermost chain outwards.
     let mut stages: Vec<Chain> = std::iter::successors(approximation.chain.before(), Chain::before).collect();
-    let mut allowed = Allowance::new(None, settings.seconds);
+    let ranks = approximation.target.ranks();
+    let mut allowed = Allowance::new(None, settings.seconds).shared_by(ranks);
     let whole = approximation.chain.clone();
     if let Some(innermost) = stages.last() {
         *approximation = approximation.fresh(innermost.clone())?;
@@ -141,7 +143,7 @@ pub fn fit_observed(
     while let Some(chain) = stages.pop() {
         let share = allowed.seconds_left().map(|s| s / (stages.len() + 2) as f64);
         *approximation = approximation.extended(chain)?;
-        let report = fit_stage(approximation, settings, &mut Allowance::new(None, share), &mut observe)?;
+        let report = fit_stage(approximation, settings, &mut Allowance::new(None, share).shared_by(ranks), &mut observe)?;
         allowed.spend(report.iterations);
         if report.stop_reason == StopReason::Interrupted {
             return Ok(report);
@@ -180,12 +182,19 @@ pub struct Allowance {
     seconds: Option<f64>,
     started: Instant,
     spent: usize,
+    /// Those that go by the clock of the first.
+    ranks: Option<Ranks>,
 }
 
 impl Allowance {
     /// At most this many iterations and seconds, if given.
     pub fn new(iterations: Option<usize>, seconds: Option<f64>) -> Self {
-        Allowance { iterations, seconds, started: Instant::now(), spent: 0 }
+        Allowance { iterations, seconds, started: Instant::now(), spent: 0, ranks: None }
+    }
+
+    /// The same for ranks that work together: all go by the clock of the first.
+    pub fn shared_by(self, ranks: Option<Ranks>) -> Self {
+        Allowance { ranks, ..self }
     }
 
     /// Iterations spent so far.
@@ -205,7 +214,12 @@ impl Allowance {
 
     /// Seconds left.
     pub fn seconds_left(&self) -> Option<f64> {
-        self.seconds.map(|s| s - self.started.elapsed().as_secs_f64())
+        self.seconds.map(|s| agreed(self.ranks, s - self.started.elapsed().as_secs_f64()))
+    }
+
+    /// Whether there is as much time left.
+    pub(crate) fn suffices(&self, seconds: f64) -> bool {
+        self.seconds_left().is_none_or(|left| agreed(self.ranks, seconds) <= left)
     }
 
     /// Iterations left, if each takes `pace` seconds. There is always at least one, however little time is given: a fit
@@ -216,7 +230,7 @@ impl Allowance {
             None => usize::MAX,
             Some(s) if s <= 0.0 => 0,
             // A number too large for its type becomes the largest.
-            Some(s) => ((s / pace) as usize).max(1),
+            Some(s) => (agreed(self.ranks, s / pace) as usize).max(1),
         };
         left.min(if self.spent == 0 { timely.max(1) } else { timely })
     }

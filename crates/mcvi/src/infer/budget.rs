@@ -5,7 +5,7 @@ use crate::chain::Chain;
 use crate::compile::Compile;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, FitReport, Schedule, Settings};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, Ranks, agreed};
 use crate::in_parts::InParts;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
@@ -41,24 +41,32 @@ impl Budget {
 /// Share of the time that the search for modes may take.
 const SEARCH: f64 = 0.25;
 
-/// A time by which something is to end, if there is one.
+/// A time by which something is to end, if there is one: on the clock of the first rank.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline(Option<Instant>);
+pub(super) struct Deadline {
+    end: Option<Instant>,
+    ranks: Option<Ranks>,
+}
 
 impl Deadline {
     /// The end of the search.
-    pub fn of_search(allowed: &Allowance) -> Self {
+    pub fn of_search(allowed: &Allowance, ranks: Option<Ranks>) -> Self {
         let end = |left: f64| Instant::now().checked_add(Duration::from_secs_f64(SEARCH * left.max(0.0)));
-        Deadline(allowed.seconds_left().and_then(end))
+        Deadline { end: allowed.seconds_left().and_then(end), ranks }
     }
 
     /// Seconds until then.
     pub fn left(self) -> Option<f64> {
-        self.0.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
+        self.end.map(|end| agreed(self.ranks, end.saturating_duration_since(Instant::now()).as_secs_f64()))
     }
 
     pub fn is_over(self) -> bool {
         self.left().is_some_and(|left| left <= 0.0)
+    }
+
+    /// How often there is time for what takes so many seconds.
+    pub fn times(self, seconds: f64) -> Option<f64> {
+        self.left().map(|left| agreed(self.ranks, left / seconds))
     }
 }
 
@@ -66,8 +74,8 @@ impl Deadline {
 const ESTIMATED: usize = 64;
 
 /// Rough nanoseconds that log p takes at a place, the same on every machine and on any number of ranks.
-pub(super) fn evaluation(target: Arc<dyn Target>) -> Result<f64> {
-    let target = &InParts::first(target);
+pub(super) fn evaluation(target: Arc<dyn Target>, hardware: Hardware) -> Result<f64> {
+    let target = &InParts::one(target, Hardware { ranks: hardware.ranks, ..Hardware::default() });
     let compile = Compile {
         dtype: target.dtype(),
         rows: ESTIMATED,
@@ -81,7 +89,8 @@ pub(super) fn evaluation(target: Arc<dyn Target>) -> Result<f64> {
         Ok((program.output("log_p", evaluate(target, scope, z)?), ()))
     })?;
     let cost = |part: f64| part * target.parts() as f64 / ESTIMATED as f64;
-    Ok(program.cost().map_or(1.0, |part| cost(part).max(1.0)))
+    let here = program.cost().map_or(1.0, |part| cost(part).max(1.0));
+    Ok(agreed(hardware.ranks, here))
 }
 
 /// Nanoseconds that drawing for a verdict may take, and the fewest draws that it is made by.
@@ -121,7 +130,7 @@ pub(super) fn affordable(allowed: &Allowance, chain: &Chain, settings: &Settings
     let Some((chain_before, last)) = fitted(past).last() else { return true };
     let expected =
         last.seconds / cost(chain_before, last.iterations) * cost(chain, expected_iterations(settings, past));
-    allowed.iterations_left(0.0) > 0 && allowed.seconds_left().is_none_or(|left| expected <= left)
+    allowed.iterations_left(0.0) > 0 && allowed.suffices(expected)
 }
 
 fn fitted(past: &[Attempt]) -> impl Iterator<Item = (&Chain, &FitReport)> {

@@ -11,7 +11,7 @@ use crate::bayesian_model::BayesianModel;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, Fit, FitReport, FitState, Settings, StopReason, TracePoint};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, agreed};
 use crate::in_parts::InParts;
 use crate::initialisation::Initialisation;
 use crate::seed::derive_seed;
@@ -39,13 +39,15 @@ pub fn infer_from(
     request.check()?;
     let model: Arc<dyn BayesianModel> = Arc::new(model);
     let target: Arc<dyn Target> = Arc::new(InParts::new(model.clone(), request.hardware));
+    let cost = budget::evaluation(model.clone(), request.hardware)?;
     // Ranks share the rows of the data, and all else each does itself.
+    let ranks = request.hardware.ranks;
     let hardware = Hardware { ranks: None, ..request.hardware };
     let request = &Request { hardware, ..request.clone() };
-    let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds);
+    let mut allowed = Allowance::new(request.budget.iterations, request.budget.seconds).shared_by(ranks);
     let initialisations = saved.initialisations(target.as_ref())?;
     let gaussian = ladder::gaussian(target.dim(), request.full_covariance);
-    let (cost, deadline) = (budget::evaluation(model.clone())?, Deadline::of_search(&allowed));
+    let deadline = Deadline::of_search(&allowed, ranks);
     let (modes, outside) = outside::search((&model, &target), &gaussian, request, cost, deadline)?;
     let initialisations = if initialisations.is_empty() {
         let fitted = modes.iter().take(modes::MOST);
@@ -274,7 +276,7 @@ impl Judged {
         [few, many]: [usize; 2],
         left: Option<f64>,
     ) -> Result<Self> {
-        let seed = request.settings.seed;
+        let (seed, ranks) = (request.settings.seed, parts.first().and_then(|part| part.target.ranks()));
         let approximation = Mixture::new(parts, seed)?;
         let draw = |count: usize| -> Result<(Draws, Diagnostics)> {
             let draws = approximation.draw(count, derive_seed(seed, "posterior draws"))?;
@@ -283,7 +285,10 @@ impl Judged {
         };
         // Draws that time allows, at the pace of the last ones.
         let timely = |since: Instant, drawn: usize| match left {
-            Some(left) => (DRAWING * left.max(0.0) / since.elapsed().as_secs_f64() * drawn as f64) as usize,
+            Some(left) => {
+                let count = DRAWING * left.max(0.0) / since.elapsed().as_secs_f64() * drawn as f64;
+                agreed(ranks, count) as usize
+            }
             None => usize::MAX,
         };
         let mut since = Instant::now();

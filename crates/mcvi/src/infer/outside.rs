@@ -14,6 +14,7 @@ use crate::chain::Chain;
 use crate::diagnostics::{LogMean, Weights, log_mean_exp};
 use crate::error::{Error, Result};
 use crate::fit::Settings;
+use crate::hardware::Ranks;
 use crate::initialisation::Initialisation;
 use crate::laplace::{Climber, log_density};
 use crate::params::Params;
@@ -161,7 +162,7 @@ pub(super) fn search(
             }
             seen += 1;
         }
-        let timely = deadline.left().map_or(MOST, |left| left / (EVALUATIONS * pace));
+        let timely = deadline.times(EVALUATIONS * pace).unwrap_or(MOST);
         let work = (WORK / cost).clamp(FEWEST, MOST).min(timely);
         if work < LEAST {
             break;
@@ -272,6 +273,9 @@ impl Target for Standardised {
 
     fn is_subsampled(&self) -> bool {
         self.target.is_subsampled()
+    }
+    fn ranks(&self) -> Option<Ranks> {
+        self.target.ranks()
     }
 
     fn dtype(&self) -> DType {

@@ -3,6 +3,7 @@
 
 use super::Posterior;
 use crate::error::Result;
+use crate::hardware::agreed;
 use crate::model::Quantity;
 use crate::seed::derive_seed;
 use serde::Serialize;
@@ -12,6 +13,8 @@ use std::time::Instant;
 const NUMBERS: usize = 20_000_000;
 const MOST: usize = 2000;
 const FEWEST: usize = 100;
+/// Numbers in replicates that are there at once.
+const AT_ONCE: usize = 4_000_000;
 /// Replicates by which time is planned.
 const PILOT: usize = 10;
 /// A p-value this close to 0 or 1 says that the model misses something.
@@ -104,7 +107,7 @@ impl Posterior {
         }
         let count = (NUMBERS / size).clamp(FEWEST, MOST).min(self.draws.z.len());
         let timely = match seconds {
-            Some(seconds) => (seconds / self.replicate_pace(seed)?) as usize,
+            Some(seconds) => agreed(self.model.ranks(), seconds / self.replicate_pace(seed)?) as usize,
             None => usize::MAX,
         };
         if timely < FEWEST.min(count) {
@@ -113,7 +116,7 @@ impl Posterior {
         let count = count.min(timely);
         let z = self.resampled(count, seed).map_or_else(|| self.draws.z[..count].to_vec(), |draws| draws.z);
         let mut all: Vec<Replicates<'_>> = observations.iter().map(Replicates::of).collect();
-        for (i, z) in z.chunks((NUMBERS / size).max(1)).enumerate() {
+        for (i, z) in z.chunks((AT_ONCE / size).max(1)).enumerate() {
             let part = if i == 0 { String::new() } else { format!(" {i}") };
             let seed = derive_seed(seed, &format!("predictive checks{part}"));
             let replicated = self.model.quantities(z, Some(seed), self.approximation.hardware())?.predictive;

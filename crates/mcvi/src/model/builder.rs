@@ -139,6 +139,11 @@ impl<'g> Builder<'g> {
         self.graph().literal(array.cast(self.scope.dtype()))
     }
 
+    /// Rows of a constant array of `total` rows, from number `first` on: other ranks hold the others.
+    pub(crate) fn rows_of(&self, array: &Array, first: usize, total: usize) -> Expr<'g> {
+        self.graph().rows_of(array.cast(self.scope.dtype()), first, total)
+    }
+
     /// A constant matrix, row by row: `[rows, columns]`.
     pub fn matrix(&self, columns: usize, values: &[f64]) -> Expr<'g> {
         let rows = values.len().checked_div(columns).unwrap_or(0);

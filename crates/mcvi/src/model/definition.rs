@@ -3,6 +3,7 @@
 use super::builder::{Builder, Declared, Observed, Source, Written};
 use super::quantity::{Declaration, Quantity};
 use crate::error::{Error, Result};
+use crate::hardware::Ranks;
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
@@ -50,6 +51,8 @@ pub struct Model {
     replaced: BTreeMap<String, Vec<f64>>,
     /// Of all that is added to the log density, in order: what has no rows.
     rowless: Vec<bool>,
+    /// The ranks that share its observations.
+    pub(super) ranks: Option<Ranks>,
 }
 
 impl Model {
@@ -91,7 +94,13 @@ impl Model {
         let declare = |d: &Declared<'_>| Declaration::new(&d.name, d.constraint, d.size);
         let (parameters, subsampled) = (m.declared.iter().map(declare).collect(), m.subsampled);
         let (rowless, replaced) = (vec![], BTreeMap::new());
-        Ok((Model { define: define.clone(), parameters, dim, subsampled, replaced, rowless }, m.added))
+        let define = define.clone();
+        Ok((Model { define, parameters, dim, subsampled, replaced, rowless, ranks: None }, m.added))
+    }
+
+    /// The same model, where each of these ranks computes what follows from its own rows of the data.
+    pub(crate) fn shared_by(self, ranks: Option<Ranks>) -> Self {
+        Model { ranks, ..self }
     }
 
     /// The same model of other observations, of as many values each: for simulated data.
@@ -154,6 +163,10 @@ impl Target for Model {
 
     fn is_subsampled(&self) -> bool {
         self.subsampled
+    }
+
+    fn ranks(&self) -> Option<Ranks> {
+        self.ranks
     }
 }
 

@@ -60,6 +60,7 @@ mod constraint;
 mod definition;
 mod distribution;
 mod observe;
+mod parts;
 mod predict;
 mod quantity;
 mod replicate;

@@ -54,9 +54,13 @@ impl Model {
             let Some(log_prior) = declared.log_prior else { continue };
             plan.log_prior.push(program.quantity(&format!("log_prior.{}", declared.name), vec![], log_prior));
         }
-        let mut sources = vec![];
-        for o in m.observed.iter().filter(|_| seed.is_some()) {
+        let (mut sources, mut divided) = (vec![], vec![]);
+        for (i, o) in m.observed.iter().enumerate().filter(|_| seed.is_some()) {
             let n = o.data.shape().dims()[0];
+            if let Some(parts) = self.parts_of(o) {
+                divided.push((i, parts));
+                continue;
+            }
             plan.log_likelihood.push(program.quantity(&format!("log_lik.{}", o.name), vec![n], o.log_likelihood));
             if o.distribution.has_sampler() {
                 let shape = o.data.shape().dims().to_vec();
@@ -85,6 +89,9 @@ impl Model {
         let prefixed = plan.log_likelihood.iter_mut().map(|q| (q, "log_lik."));
         for (q, prefix) in prefixed.chain(plan.log_prior.iter_mut().map(|q| (q, "log_prior."))) {
             q.name = q.name.strip_prefix(prefix).unwrap_or(&q.name).to_owned();
+        }
+        for (i, parts) in divided {
+            self.follow_parts(z, (i, &parts), seed.unwrap_or(0), hardware, &mut plan)?;
         }
         Ok(plan)
     }

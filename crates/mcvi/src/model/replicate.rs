@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use mcvi_expr::{Array, Expr, Graph, Program};
 use rand::rngs::StdRng;
+use std::ops::Range;
 
 /// Draws from a prior until one lies within the parameter's bounds, at most.
 const TRIES: usize = 10_000;
@@ -16,6 +17,8 @@ const PRIOR: &str = "prior.";
 /// Outputs of a program under construction.
 pub(super) struct Collector<'g> {
     builder: mcvi_expr::ProgramBuilder<'g>,
+    /// Of observations, those that are wanted, if not all.
+    rows: Option<Range<usize>>,
 }
 
 /// Where the parameters of a distribution are found, to draw from it.
@@ -57,7 +60,7 @@ struct Limits {
 
 impl<'g> Collector<'g> {
     pub fn new(graph: &'g Graph) -> Self {
-        Collector { builder: graph.program() }
+        Collector { builder: graph.program(), rows: None }
     }
 
     pub fn compile(self, hardware: Hardware) -> Result<Program> {
@@ -86,6 +89,21 @@ impl<'g> Collector<'g> {
         let (events, event) = dims.split_at(dims.len().saturating_sub(of.event_dim()));
         let like = data.to_f64();
         self.distribution(name, of, log_likelihood, (events.iter().product(), event, like), false)
+    }
+
+    /// The same for some of the observations.
+    pub fn some_observations(
+        &mut self,
+        name: &str,
+        of: &Distribution<'g>,
+        log_likelihood: Expr<'g>,
+        (data, rows): (&Array, Range<usize>),
+    ) -> Replicate<'g> {
+        self.rows = Some(rows.clone());
+        let all = self.observation(name, of, log_likelihood, data);
+        let width = all.width;
+        let like = all.like[rows.start * width..rows.end * width].to_vec();
+        Replicate { events: rows.len(), like, ..all }
     }
 
     /// Make the parameters of a prior known. Every row of the parameter is one event, or one for each element.
@@ -140,7 +158,9 @@ impl<'g> Collector<'g> {
             let lacks = is_prior && !event.is_empty() && p.shape().rank() == 1 + rank;
             let p = if lacks { p.expand(1) } else { p };
             let to = [&[rows, events], extents.as_slice()].concat();
-            (format!("{name}.{i}"), p.broadcast_to(to), extents.iter().product())
+            let p = p.broadcast_to(to);
+            let p = self.rows.clone().and_then(|rows| p.rows(1, rows)).unwrap_or(p);
+            (format!("{name}.{i}"), p, extents.iter().product())
         });
         let parameters: Vec<(String, Expr<'g>, usize)> = parameters.collect();
         let known = parameters.iter().all(|(_, p, _)| p.error().is_none());

@@ -5,6 +5,7 @@ use super::listed;
 use super::table::shown;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The code of a missing text.
 const MISSING: u32 = u32::MAX;
@@ -76,6 +77,16 @@ impl Cells {
             Cells::Numbers(values) => Cells::Numbers(kept.iter().map(|row| values[*row]).collect()),
             Cells::Texts { different, codes } => {
                 Cells::Texts { different: different.clone(), codes: kept.iter().map(|row| codes[*row]).collect() }
+            }
+        }
+    }
+
+    /// Rows that follow each other.
+    pub fn slice(&self, rows: Range<usize>) -> Cells {
+        match self {
+            Cells::Numbers(values) => Cells::Numbers(values[rows].to_vec()),
+            Cells::Texts { different, codes } => {
+                Cells::Texts { different: different.clone(), codes: codes[rows].to_vec() }
             }
         }
     }

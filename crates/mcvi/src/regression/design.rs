@@ -8,6 +8,10 @@ use super::table::shown;
 use super::variable::{Variable, VariableColumn};
 use crate::error::Result;
 use nalgebra::DMatrix;
+use std::ops::Range;
+
+/// Rows of which columns are made at once.
+const BLOCK: usize = 8192;
 
 /// A column that is, but for this share of its variance, a linear combination of others depends on them.
 const DEPENDENT: f64 = 1e-9;
@@ -84,14 +88,12 @@ impl Design {
             let coded = term.iter().map(|i| (*i, all_levels(*i) && !taken(*i))).collect();
             design.terms.push(coded);
         }
-        for VariableColumn { label, word, values } in design.raw(frame)? {
-            let scale = Scale::of(&values);
-            let constant = values.iter().all(|x| *x == values[0]);
-            let scale = match scale {
+        for (VariableColumn { label, word, values }, moments) in design.moments(frame)? {
+            let scale = match moments.scale(frame.len()) {
                 Some(scale) if coding.centred => scale,
                 Some(scale) => Scale { mean: 0.0, ..scale },
-                None if constant && label.contains(':') => Scale { mean: 0.0, sd: 1.0 },
-                None if constant => {
+                None if moments.constant && label.contains(':') => Scale { mean: 0.0, sd: 1.0 },
+                None if moments.constant => {
                     let value = shown(&values[0].to_string());
                     return Err(frame.mistake(format!("column `{label}` is `{value}` in every row; drop it")));
                 }
@@ -150,23 +152,64 @@ impl Design {
         Ok(columns)
     }
 
+    /// The mean and the squares of every column, with how it begins.
+    fn moments(&self, frame: &Frame) -> Result<Vec<(VariableColumn, Moments)>> {
+        let mut all: Vec<(VariableColumn, Moments)> = vec![];
+        for block in self.blocks(frame) {
+            let (_, columns) = block?;
+            if all.is_empty() {
+                all = columns.iter().map(|c| (c.clone(), Moments { sum: 0.0, squares: 0.0, constant: true })).collect();
+            }
+            for ((first, moments), column) in all.iter_mut().zip(&columns) {
+                column.values.iter().for_each(|x| moments.sum += x);
+                moments.constant &= column.values.iter().all(|x| *x == first.values[0]);
+            }
+        }
+        let means: Vec<f64> = all.iter().map(|(_, moments)| moments.sum / frame.len() as f64).collect();
+        for block in self.blocks(frame) {
+            for (((_, moments), mean), column) in all.iter_mut().zip(&means).zip(block?.1) {
+                column.values.iter().for_each(|x| moments.squares += (x - mean).powi(2));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The columns of the data this was learned from, some rows at a time: all of them would take as much memory as the data.
+    fn blocks<'a>(
+        &'a self,
+        frame: &'a Frame,
+    ) -> impl Iterator<Item = Result<(Range<usize>, Vec<VariableColumn>)>> + 'a {
+        let mut names = vec![];
+        self.variables.iter().for_each(|v| v.uses(&mut names));
+        let rows = if self.terms.is_empty() { 0 } else { frame.len() };
+        (0..rows).step_by(BLOCK).map(move |from| {
+            let block = from..(from + BLOCK).min(rows);
+            Ok((block.clone(), self.raw(&frame.slice(&names, block))?))
+        })
+    }
+
+    /// The same, standardised, row by row.
+    pub fn standardised_blocks<'a>(
+        &'a self,
+        frame: &'a Frame,
+    ) -> impl Iterator<Item = Result<(Range<usize>, Vec<f64>)>> + 'a {
+        self.blocks(frame).map(|block| block.map(|(rows, columns)| (rows, self.standardise(&columns))))
+    }
+
     /// The columns of some data, standardised as those it was learned from, row by row.
     pub fn standardised(&self, frame: &Frame) -> Result<Vec<f64>> {
-        let raw = self.raw(frame)?;
-        let columns = raw.iter().zip(&self.columns);
-        let columns: Vec<Vec<f64>> =
-            columns.map(|(raw, c)| raw.values.iter().map(|x| c.scale.standardise(*x)).collect()).collect();
-        Ok((0..frame.len()).flat_map(|row| columns.iter().map(move |c| c[row])).collect())
+        Ok(self.standardise(&self.raw(frame)?))
+    }
+
+    fn standardise(&self, raw: &[VariableColumn]) -> Vec<f64> {
+        let rows = raw.first().map_or(0, |c| c.values.len());
+        let columns = || raw.iter().zip(&self.columns);
+        (0..rows).flat_map(|row| columns().map(move |(raw, c)| c.scale.standardise(raw.values[row]))).collect()
     }
 
     /// Columns that are linear combinations of those before them.
-    pub fn dependent(&self, standardised: &[f64]) -> Vec<&str> {
-        let k = self.columns.len();
-        if k == 0 {
-            return vec![];
-        }
-        let x = DMatrix::from_row_slice(standardised.len() / k, k, standardised);
-        let mut left = x.tr_mul(&x);
+    pub fn dependent(&self, products: &Products) -> Vec<&str> {
+        let (k, mut left) = (self.columns.len(), products.0.clone());
         let first: Vec<f64> = left.diagonal().iter().copied().collect();
         let mut dependent = vec![];
         for j in 0..k {
@@ -183,6 +226,36 @@ impl Design {
             }
         }
         dependent
+    }
+}
+
+/// Sums over the values of a column.
+struct Moments {
+    sum: f64,
+    /// Of what is left without the mean.
+    squares: f64,
+    constant: bool,
+}
+
+impl Moments {
+    fn scale(&self, rows: usize) -> Option<Scale> {
+        Scale::checked(self.sum / rows as f64, (self.squares / (rows as f64 - 1.0)).sqrt())
+    }
+}
+
+/// The products of every two standardised columns, summed over rows.
+pub(super) struct Products(DMatrix<f64>);
+
+impl Products {
+    pub fn new(columns: usize) -> Self {
+        Products(DMatrix::zeros(columns, columns))
+    }
+
+    /// Add some rows.
+    pub fn add(&mut self, standardised: &[f64]) {
+        let k = self.0.ncols();
+        let x = DMatrix::from_row_slice(standardised.len().checked_div(k).unwrap_or(0), k, standardised);
+        self.0.gemm_tr(1.0, &x, &x, 1.0);
     }
 }
 
@@ -259,7 +332,9 @@ mod tests {
         let of = |text: &str| {
             let d = design(text);
             let s = d.standardised(&frame).expect("columns");
-            d.dependent(&s).into_iter().map(str::to_owned).collect::<Vec<_>>()
+            let mut products = Products::new(d.columns.len());
+            s.chunks(2 * d.columns.len()).for_each(|rows| products.add(rows));
+            d.dependent(&products).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(of("y ~ x + I(2 * x - 1) + arm"), ["I(2 * x - 1)"]);
         assert!(of("y ~ x * arm + site").is_empty());

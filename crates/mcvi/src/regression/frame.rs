@@ -7,6 +7,7 @@ use super::table::{Table, shown};
 use super::{listed, mistake};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of columns listed in a message.
@@ -164,6 +165,13 @@ impl Frame {
             lines: self.lines.rows(kept),
             origin: self.origin.clone(),
         }
+    }
+
+    /// Rows of some of the columns that follow each other, without their file.
+    pub(super) fn slice(&self, names: &[String], rows: Range<usize>) -> Frame {
+        let column = |c: &Column| Column { name: c.name.clone(), cells: c.cells.slice(rows.clone()) };
+        let columns = self.columns.iter().filter(|c| names.contains(&c.name)).map(column).collect();
+        Frame { columns, rows: rows.len(), ..Frame::default() }
     }
 
     /// Some of the columns, without their file.

@@ -31,16 +31,16 @@ pub use formula::Formula;
 pub use frame::{Frame, ReadOptions};
 pub use names::nearest;
 pub use predict::{NewGroups, Prediction, PredictionOptions};
-pub use saved::{KIND, SHORTHANDS, data_file, reopen, shorthand};
+pub use saved::{KIND, SHORTHANDS, data_file, reopen, reopen_shared, shorthand};
 pub use stan::StanProgram;
 
 use crate::bayesian_model::{About, Axes, BayesianModel, DataDigest, DescribedModel, Parameter, Source};
 use crate::error::{Error, Result};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, Ranks};
 use crate::model::{Model, Quantities, Quantity};
 use crate::scope::Scope;
 use crate::target::Target;
-use design::{Coding, Design};
+use design::{Coding, Design, Products};
 use formula::Terms;
 use groups::Groups;
 use mcvi_expr::Expr;
@@ -48,7 +48,7 @@ use model::{GroupEffects, Predictor, Rows, Specification};
 use names::{Names, word};
 use prior::Prior;
 use response::Response;
-use rows::{Left, complete};
+use rows::{Left, Made, complete};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -86,7 +86,10 @@ impl Scale {
     fn of(values: &[f64]) -> Option<Scale> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
-        let sd = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        Scale::checked(mean, (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+    }
+
+    fn checked(mean: f64, sd: f64) -> Option<Scale> {
         (mean.is_finite() && sd.is_normal()).then_some(Scale { mean, sd })
     }
 
@@ -187,17 +190,27 @@ impl Regression {
 
     /// The same of a formula that is parsed already.
     pub fn fitting(formula: &Formula, frame: &Frame, options: &Options) -> Result<Self> {
-        Regression::of(formula, frame, options, true)
+        Regression::shared(formula, frame, options, None)
+    }
+
+    /// The same, where ranks share the rows: each holds the columns of its own.
+    pub fn shared(formula: &Formula, frame: &Frame, options: &Options, ranks: Option<Ranks>) -> Result<Self> {
+        Regression::of(formula, frame, options, (true, ranks))
     }
 
     /// From a formula. Where predictors are logarithms, `is_located` says whether the prior of the intercept is about the logarithm
     /// of the mean response, and not about 0.
-    fn of(formula: &Formula, frame: &Frame, options: &Options, is_located: bool) -> Result<Self> {
+    fn of(
+        formula: &Formula,
+        frame: &Frame,
+        options: &Options,
+        (is_located, ranks): (bool, Option<Ranks>),
+    ) -> Result<Self> {
         let mut notes = vec![];
         let left = Left::of(formula, options)?;
         let terms = left.terms(formula, frame)?;
         let frame = complete(frame, &left.columns(&terms), options.missing, &mut notes)?;
-        let frame = &frame;
+        let frame = &*frame;
         let family = options.family;
         let link = options.link.unwrap_or(family.links()[0]);
         if !family.links().contains(&link) {
@@ -223,7 +236,7 @@ impl Regression {
         };
         let mut design = Design::learn(formula, &terms.terms, frame, &coding)?;
         design.name(&mut names, "beta_", &mut notes);
-        let mut rows = left.rows(formula, (frame, &terms.offsets), &design, response.values)?;
+        let mut rows = left.rows(formula, (frame, &terms.offsets), response.values)?;
         let groups: Vec<Groups> = terms
             .groups
             .iter()
@@ -233,7 +246,15 @@ impl Regression {
             .flatten()
             .collect();
         rows.groups = groups.iter().map(|g| g.rows(frame)).collect::<Result<_>>()?;
-        for label in design.dependent(&rows.x) {
+        let mut digest = DataDigest::default();
+        digest.add(&observed, &rows.y);
+        design.columns.iter().for_each(|c| digest.add(&c.name, &[c.scale.mean, c.scale.sd]));
+        let mut products = Products::new(design.columns.len());
+        // What is looked for in groups is computed of all rows.
+        let divided = Hardware { ranks, ..Hardware::default() }.divide(frame.len()).filter(|_| groups.is_empty());
+        let held = divided.map(|parts| parts.held(frame.len()));
+        rows.x = Made { held, digest: &mut digest, products: &mut products }.matrix(&design, frame)?;
+        for label in design.dependent(&products) {
             notes.push(format!(
                 "`{label}` is a linear combination of other columns: the data cannot tell their coefficients apart, only \
                  the priors do"
@@ -256,7 +277,7 @@ impl Regression {
         };
         prior_choice::choose(&mut specification, &options.priors)?;
         notes.extend(prior_choice::said(&specification));
-        let digest = digest(&specification, &specification.rows);
+        let digest = digest_of_rest(digest, &specification, &specification.rows);
         let about = About {
             name: family.name().to_owned(),
             description: format!(
@@ -272,7 +293,7 @@ impl Regression {
         let source = saved::source(formula, options, frame, &left.columns(&terms));
         let labels = labels(&specification);
         let (specification, model) = located(specification, options.coordinates)?;
-        let model = model.map_err(|error| frame.mistake(error))?;
+        let model = model.map_err(|error| frame.mistake(error))?.shared_by(ranks);
         let levels = response.levels;
         let fit = Fitted { formula: formula.clone(), options: options.clone(), terms, design, specification, levels };
         let described = DescribedModel { model, about, source, labels, data_digest: Some(digest) };
@@ -360,12 +381,8 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     Ok(Some(pilot::Working::normal(&s.rows, s.standardised(&s.rows.y), weights)))
 }
 
-/// A digest of all data.
-fn digest(specification: &Specification, rows: &Rows) -> String {
-    let mut digest = DataDigest::default();
-    digest.add(&specification.observed, &rows.y);
-    specification.columns.iter().for_each(|c| digest.add(&c.name, &[c.scale.mean, c.scale.sd]));
-    digest.add("design", &rows.x);
+/// A digest of all data, begun with the response and the columns.
+fn digest_of_rest(mut digest: DataDigest, specification: &Specification, rows: &Rows) -> String {
     let more = [("trials", &rows.trials), ("weights", &rows.weights), ("offset", &rows.offset)];
     more.iter().for_each(|(name, values)| {
         if let Some(values) = values {
@@ -408,6 +425,9 @@ impl Target for Regression {
     }
     fn log_density<'g>(&self, scope: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
         self.described.log_density(scope, z)
+    }
+    fn ranks(&self) -> Option<Ranks> {
+        self.described.ranks()
     }
 }
 
@@ -453,7 +473,7 @@ impl BayesianModel for Regression {
         }
         // Other responses say that group effects are elsewhere.
         let (specification, model) = located(specification, self.fit.options.coordinates)?;
-        let described = DescribedModel { model: model?, ..self.described.clone() };
+        let described = DescribedModel { model: model?.shared_by(self.ranks()), ..self.described.clone() };
         Ok(Arc::new(Regression { described, fit: Arc::new(Fitted { specification, ..(*self.fit).clone() }) }))
     }
     fn source(&self) -> Option<Source> {

@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::frame::Frame;
 use super::model::Rows;
-use super::rows::Left;
+use super::rows::{Left, Matrix};
 use super::{Missing, Regression, arithmetic, listed};
 use crate::error::Result;
 use crate::hardware::Hardware;
@@ -102,7 +102,8 @@ impl Regression {
         };
         let without = Left { trials: None, weights: None, ..left };
         let y = vec![response; frame.len()];
-        let mut new = without.rows(formula, (frame, &fit.terms.offsets), &fit.design, y)?;
+        let mut new = without.rows(formula, (frame, &fit.terms.offsets), y)?;
+        new.x = Matrix::new(fit.design.columns.len(), fit.design.standardised(frame)?);
         new.trials = trials;
         let groups = specification.predictors[0].groups.iter().map(|g| g.groups.rows(frame));
         new.groups = groups.collect::<Result<_>>()?;

@@ -1,37 +1,77 @@
 //! The columns and rows of a frame that a formula uses, and what stands on its left side.
 
-use super::design::Design;
+use super::design::{Design, Products};
 use super::family::Family;
 use super::formula::{Formula, Kind, Node, Terms, parts};
 use super::frame::{self, Frame};
 use super::model::Rows;
 use super::{Missing, Options, arithmetic, listed};
+use crate::bayesian_model::DataDigest;
 use crate::error::Result;
 use crate::model::Builder;
 use mcvi_expr::{Array, Expr};
-use std::ops::Deref;
+use std::borrow::Cow;
+use std::ops::{Deref, Range};
 
-/// Numbers row by row, shared with the programs made of them.
+/// Numbers row by row, shared with the programs made of them: all rows, or those of the parts of a sum that are held here.
 #[derive(Clone, Debug)]
-pub(super) struct Matrix(Option<Array>);
+pub(super) struct Matrix {
+    held: Option<Array>,
+    /// Where sums over rows are divided: the first row that is held here, and how many there are.
+    divided: Option<(usize, usize)>,
+}
 
 impl Matrix {
     /// In rows of this many columns; there may be none.
     pub fn new(columns: usize, values: Vec<f64>) -> Self {
-        Matrix(Array::new([values.len().checked_div(columns).unwrap_or(0), columns], values).ok())
+        let rows = values.len().checked_div(columns).unwrap_or(0);
+        Matrix { held: Array::new([rows, columns], values).ok(), divided: None }
     }
 
     /// As a constant of a model; none if there are no columns.
     pub fn constant<'g>(&self, m: &Builder<'g>) -> Option<Expr<'g>> {
-        self.0.as_ref().map(|array| m.array(array))
+        let held = self.held.as_ref()?;
+        Some(match self.divided {
+            Some((first, total)) => m.rows_of(held, first, total),
+            None => m.array(held),
+        })
     }
 }
 
+/// What is held here.
 impl Deref for Matrix {
     type Target = [f64];
 
     fn deref(&self) -> &[f64] {
-        self.0.as_ref().and_then(Array::as_slice).unwrap_or_default()
+        self.held.as_ref().and_then(Array::as_slice).unwrap_or_default()
+    }
+}
+
+/// What is learned of the columns of the design while they are made.
+pub(super) struct Made<'a> {
+    /// The rows to be kept, if sums over rows are divided.
+    pub held: Option<Range<usize>>,
+    pub digest: &'a mut DataDigest,
+    pub products: &'a mut Products,
+}
+
+impl Made<'_> {
+    /// The standardised columns, of which no more than the rows to be kept are ever there at once.
+    pub fn matrix(self, design: &Design, frame: &Frame) -> Result<Matrix> {
+        let k = design.columns.len();
+        let kept = self.held.clone().unwrap_or(0..frame.len());
+        let mut values = Vec::with_capacity(kept.len() * k);
+        self.digest.begin("design", frame.len() * k);
+        for block in design.standardised_blocks(frame) {
+            let (rows, x) = block?;
+            self.digest.extend(&x);
+            self.products.add(&x);
+            let own = rows.start.max(kept.start)..rows.end.min(kept.end);
+            if !own.is_empty() {
+                values.extend_from_slice(&x[(own.start - rows.start) * k..(own.end - rows.start) * k]);
+            }
+        }
+        Ok(Matrix { divided: self.held.map(|held| (held.start, frame.len())), ..Matrix::new(k, values) })
     }
 }
 
@@ -87,14 +127,8 @@ impl Left {
         names
     }
 
-    /// The rows of a frame without their groups.
-    pub fn rows(
-        &self,
-        formula: &Formula,
-        (frame, offsets): (&Frame, &[Node]),
-        design: &Design,
-        y: Vec<f64>,
-    ) -> Result<Rows> {
+    /// The rows of a frame without their columns and groups.
+    pub fn rows(&self, formula: &Formula, (frame, offsets): (&Frame, &[Node]), y: Vec<f64>) -> Result<Rows> {
         let numbers =
             |node: &Option<Node>| node.as_ref().map(|node| arithmetic::evaluate(formula, node, frame)).transpose();
         let (trials, weights) = (numbers(&self.trials)?, numbers(&self.weights)?);
@@ -116,13 +150,17 @@ impl Left {
             let one = arithmetic::evaluate(formula, node, frame)?;
             offset = Some(offset.map_or(one.clone(), |sum| sum.iter().zip(&one).map(|(a, b)| a + b).collect()));
         }
-        let x = Matrix::new(design.columns.len(), design.standardised(frame)?);
-        Ok(Rows { count: frame.len(), x, y, trials, weights, offset, groups: vec![] })
+        Ok(Rows { count: frame.len(), x: Matrix::new(0, vec![]), y, trials, weights, offset, groups: vec![] })
     }
 }
 
 /// The rows without missing values in these columns.
-pub(super) fn complete(frame: &Frame, columns: &[String], missing: Missing, notes: &mut Vec<String>) -> Result<Frame> {
+pub(super) fn complete<'a>(
+    frame: &'a Frame,
+    columns: &[String],
+    missing: Missing,
+    notes: &mut Vec<String>,
+) -> Result<Cow<'a, Frame>> {
     let gaps = frame.missing(columns)?;
     let kept: Vec<usize> = (0..frame.len()).filter(|row| !gaps.contains_key(row)).collect();
     if !gaps.is_empty() {
@@ -152,7 +190,7 @@ pub(super) fn complete(frame: &Frame, columns: &[String], missing: Missing, note
         0 if frame.is_empty() => Err(frame.mistake("has no rows; add rows of data")),
         0 => Err(frame.mistake("no row is left where values are missing; leave out a column, or fill values in")),
         1 => Err(frame.mistake(format!("{} is the only row of data; at least two are needed", frame.place(kept[0])))),
-        _ if gaps.is_empty() => Ok(frame.clone()),
-        _ => Ok(frame.rows(&kept)),
+        _ if gaps.is_empty() => Ok(Cow::Borrowed(frame)),
+        _ => Ok(Cow::Owned(frame.rows(&kept))),
     }
 }

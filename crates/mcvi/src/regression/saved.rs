@@ -5,6 +5,7 @@ use super::frame::{Frame, ReadOptions};
 use super::{Family, Options, Regression, mistake};
 use crate::bayesian_model::Source;
 use crate::error::Result;
+use crate::hardware::Ranks;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,11 @@ pub(super) fn source(formula: &Formula, options: &Options, frame: &Frame, column
 
 /// Reopen the regression of a saved run from its [`Source`].
 pub fn reopen(source: &Source) -> Result<Regression> {
+    reopen_shared(source, None)
+}
+
+/// The same, where ranks share the rows.
+pub fn reopen_shared(source: &Source, ranks: Option<Ranks>) -> Result<Regression> {
     let bad = |what: &str| mistake(format!("the saved regression does not say {what}"));
     let settings = &source.settings;
     let frame = match settings.get("columns") {
@@ -41,11 +47,11 @@ pub fn reopen(source: &Source) -> Result<Regression> {
     // Until 0.2 a family and a target were all there was.
     if settings.contains_key("target") {
         let (formula, family) = shorthand(text("family")?, text("target")?).ok_or_else(|| bad("a known family"))?;
-        return Regression::of(&formula, &frame, &Options { family, ..Options::default() }, false);
+        return Regression::of(&formula, &frame, &Options { family, ..Options::default() }, (false, ranks));
     }
     let options = settings.get("options").cloned().unwrap_or_default();
     let options: Options = serde_json::from_value(options).map_err(|_| bad("options that are known here"))?;
-    Regression::of(&Formula::parse(text("formula")?)?, &frame, &options, true)
+    Regression::of(&Formula::parse(text("formula")?)?, &frame, &options, (true, ranks))
 }
 
 /// Short names for the regression of a column on all others, each with its family.

@@ -160,6 +160,11 @@ impl Variable {
         matches!(self.node.kind, Kind::Name(_))
     }
 
+    /// The names of all columns it is made of.
+    pub fn uses(&self, into: &mut Vec<String>) {
+        self.node.columns(into);
+    }
+
     /// Its label.
     pub fn label(&self) -> String {
         self.node.to_string()

@@ -4,7 +4,7 @@ pub mod path;
 
 use crate::compile::Compile;
 use crate::error::{Error, Result};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, Ranks, agreed};
 use crate::initialisation::Initialisation;
 use crate::params::Params;
 use crate::scope::{Choices, Scope};
@@ -37,6 +37,11 @@ pub trait Target: Send + Sync {
     /// Whether its log density is estimated from a subset of the observations during training.
     fn is_subsampled(&self) -> bool {
         false
+    }
+
+    /// The ranks that share it, if it is shared: they evaluate it together, and decide alike.
+    fn ranks(&self) -> Option<Ranks> {
+        None
     }
 
     /// The element type to compute in.
@@ -173,7 +178,7 @@ impl<'g> Landscape<'_, 'g> {
 }
 
 /// Numbers of one array that depends on z.
-const NUMBERS: usize = 1 << 25;
+const NUMBERS: usize = 1 << 22;
 /// Rows that are evaluated at once even so.
 const FEWEST: usize = 8;
 
@@ -195,7 +200,8 @@ pub(crate) fn rows_at_once(target: &dyn Target, most: usize) -> usize {
         Ok(())
     });
     // What cannot be built is reported where it is needed.
-    built.map_or(most, |_| (NUMBERS / widest).max(FEWEST).min(most))
+    let rows = built.map_or(most, |_| (NUMBERS / widest).max(FEWEST).min(most));
+    agreed(target.ranks(), rows as f64) as usize
 }
 
 /// log p(x, z), checked to be one number per row.
