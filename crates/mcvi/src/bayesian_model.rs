@@ -65,6 +65,11 @@ pub trait BayesianModel: Target {
         Err(Error::CannotDraw { name: "z".to_owned(), why: "the model has no prior of its own".to_owned() })
     }
 
+    /// The same draws of the parameters alone.
+    fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
+        Ok(self.prior(count, seed)?.parameters)
+    }
+
     /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior).
     fn unconstrained(&self, _parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         Err(Error::Target { why: "it does not know the free coordinates of its parameters".to_owned() })
@@ -303,6 +308,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         (**self).prior(count, seed)
     }
+    fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
+        (**self).prior_parameters(count, seed)
+    }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         (**self).unconstrained(parameters)
     }
@@ -329,6 +337,9 @@ impl BayesianModel for Model {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         Model::prior(self, count, seed)
+    }
+    fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
+        Ok(self.draw_prior(count, seed, false)?.parameters)
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         Model::unconstrained(self, parameters)
@@ -387,6 +398,9 @@ impl BayesianModel for DescribedModel {
     }
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.model.prior(count, seed)
+    }
+    fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
+        self.model.prior_parameters(count, seed)
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         self.model.unconstrained(parameters)

@@ -178,13 +178,13 @@ fn compare(
 /// The places that searches from several starting points led to, that of the largest Laplace evidence first: the origin, draws
 /// from the prior if there is one, and points ever wider around the origin, since free parameters are mostly of order one.
 pub(super) fn climb(
-    model: &dyn BayesianModel,
+    (model, target): (&dyn BayesianModel, &dyn Target),
     climber: &mut Climber<'_>,
     request: &Request,
     deadline: Deadline,
 ) -> Result<Vec<Mode>> {
     let (starts, seed) = (request.starts, request.settings.seed);
-    let (d, target) = (model.dim(), model as &dyn Target);
+    let d = model.dim();
     let mut rng = StdRng::seed_from_u64(derive_seed(seed, "starts"));
     let mut prior = prior(model, starts / 2, derive_seed(seed, "prior starts")).into_iter();
     let mut modes: Vec<Mode> = vec![];
@@ -231,8 +231,8 @@ pub(super) fn climb(
 
 /// Draws from the prior in free coordinates; none where there is no proper prior, or where it cannot be drawn from.
 fn prior(model: &dyn BayesianModel, count: usize, seed: u64) -> Vec<Vec<f64>> {
-    let drawn = if count == 0 { return vec![] } else { model.prior(count, seed) };
-    drawn.and_then(|drawn| model.unconstrained(&drawn.parameters)).unwrap_or_default()
+    let drawn = if count == 0 { return vec![] } else { model.prior_parameters(count, seed) };
+    drawn.and_then(|parameters| model.unconstrained(&parameters)).unwrap_or_default()
 }
 
 /// Add a place that `starts` starting points led to, or count them if it is known.

@@ -147,7 +147,7 @@ pub(super) fn search(
 ) -> Result<(Vec<Mode>, Option<Outside>)> {
     let params = Params::default();
     let mut climber = Climber::new(target.as_ref(), &params)?;
-    let mut places = modes::climb(model.as_ref(), &mut climber, request, deadline)?;
+    let mut places = modes::climb((model.as_ref(), target.as_ref()), &mut climber, request, deadline)?;
     let (mut outside, mut seen, mut pace) = (None, 0, 0.0);
     for round in 0..ROUNDS {
         // From every place that is new.

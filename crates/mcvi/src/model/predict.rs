@@ -157,6 +157,11 @@ impl Model {
     /// [`Error::CannotDraw`] where a prior is [`flat`](super::flat) or next to nothing of it lies within the bounds, or
     /// where a distribution has no sampler.
     pub fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
+        self.draw_prior(count, seed, true)
+    }
+
+    /// The same, of parameters alone unless observations are asked for.
+    pub(crate) fn draw_prior(&self, count: usize, seed: u64, observations: bool) -> Result<Quantities> {
         if count == 0 {
             return Err(Error::Setting { what: "draws", why: "at least one is needed".to_owned() });
         }
@@ -184,6 +189,7 @@ impl Model {
         let likelihoods: Vec<Replicate<'_>> = m
             .observed
             .iter()
+            .filter(|_| observations)
             .map(|o| collect.observation(&o.name, &o.distribution, o.log_likelihood, &o.data))
             .collect();
         let mut program = collect.compile(Hardware::with_threads(1))?;
@@ -208,7 +214,9 @@ impl Model {
             program.write(&d.name, &Array::new(d.value.shape(), values.clone())?)?;
             drawn.parameters.push(Quantity { name: d.name.clone(), shape: declaration.shape(), values });
         }
-        program.run(1)?;
+        if observations {
+            program.run(1)?;
+        }
         for (o, likelihood) in m.observed.iter().zip(&likelihoods) {
             let mut values = vec![];
             likelihood.draw(&mut program, count, &mut rng, &mut values)?;

@@ -461,6 +461,9 @@ impl BayesianModel for Regression {
     fn prior(&self, count: usize, seed: u64) -> Result<Quantities> {
         self.described.prior(count, seed)
     }
+    fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
+        self.described.prior_parameters(count, seed)
+    }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         self.described.unconstrained(parameters)
     }
