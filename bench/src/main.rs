@@ -4,6 +4,7 @@ mod campaign;
 mod corpus;
 mod fuzz;
 mod jobs;
+mod sums;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
@@ -33,6 +34,15 @@ enum Command {
         /// Seconds each model is run for.
         #[arg(long, default_value_t = 5.0)]
         seconds: f64,
+    },
+    /// The time that the sum of a gradient over ranks takes: `mpirun -n 2 mcvi-bench sums`.
+    Sums {
+        /// Millions of bytes in each part.
+        #[arg(long, value_delimiter = ',', default_value = "0.0004,1.2,5")]
+        megabytes: Vec<f64>,
+        /// Sums of each size.
+        #[arg(long, default_value_t = 100)]
+        count: usize,
     },
     /// Feed mutated files to every reader; a table at the end, and an error if an input was not survived.
     Fuzz(fuzz::Options),
@@ -328,6 +338,7 @@ fn main() -> Result<()> {
         Command::Verdicts(options) => return campaign::campaign(&options),
         Command::Posteriordb(options) => return corpus::corpus(&options),
         Command::Loops { device, seconds } => return loops(device, seconds),
+        Command::Sums { megabytes, count } => return sums::run(&megabytes, count),
     };
     let start = Instant::now();
     let mut timed = Timed::new(&settings)?;

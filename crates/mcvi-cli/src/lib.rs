@@ -14,7 +14,7 @@ mod output;
 mod paper;
 pub mod plot;
 mod progress;
-mod ranks;
+pub mod ranks;
 pub mod report;
 mod stan;
 pub mod store;

@@ -98,22 +98,34 @@ impl Parts {
             others.chunks(len.max(1)).for_each(|part| add(to, part));
             return Ok(());
         }
-        let message = |rank: usize| mine.chunks(len.max(1)).flat_map(|part| T::bytes(&part[slice(rank)])).collect();
+        let message = |rank: usize| {
+            let mut bytes = vec![];
+            mine.chunks(len.max(1)).for_each(|part| T::write(&part[slice(rank)], &mut bytes));
+            bytes
+        };
         let own = slice(self.communicator.rank());
         let received = self.communicator.exchange(2 * tag, (0..ranks).map(message).collect()).map_err(failed)?;
-        let parts: Vec<T> = received.iter().flat_map(|bytes| T::numbers(bytes)).collect();
-        if parts.len() != self.total * own.len() {
+        let size = size_of::<T>();
+        if received.iter().map(Vec::len).sum::<usize>() != self.total * own.len() * size {
             let message = "another rank computes something else; start all of them with the same command".to_owned();
             return Err(failed(message));
         }
         let sum = &mut to[own.clone()];
-        let (first, others) = parts.split_at(own.len());
-        sum.copy_from_slice(first);
-        others.chunks(own.len().max(1)).for_each(|part| add(sum, part));
-        let bytes = T::bytes(sum);
+        let mut part = sum.to_vec();
+        let parts = received.iter().flat_map(|bytes| bytes.chunks((own.len() * size).max(1)));
+        for (i, bytes) in parts.enumerate() {
+            if i == 0 {
+                T::read(bytes, sum);
+            } else {
+                T::read(bytes, &mut part);
+                add(sum, &part);
+            }
+        }
+        let mut bytes = vec![];
+        T::write(sum, &mut bytes);
         let slices = self.communicator.exchange(2 * tag + 1, vec![bytes; ranks]).map_err(failed)?;
         for (rank, bytes) in slices.iter().enumerate() {
-            to[slice(rank)].copy_from_slice(&T::numbers(bytes));
+            T::read(bytes, &mut to[slice(rank)]);
         }
         Ok(())
     }
@@ -138,15 +150,21 @@ impl fmt::Debug for Parts {
 
 /// Numbers that are summed.
 pub(crate) trait Number: Copy + std::ops::Add<Output = Self> {
-    fn bytes(numbers: &[Self]) -> Vec<u8>;
-    fn numbers(bytes: &[u8]) -> Vec<Self>;
+    /// Add their bytes.
+    fn write(numbers: &[Self], to: &mut Vec<u8>);
+    /// As many as there is room for.
+    fn read(bytes: &[u8], to: &mut [Self]);
 }
 macro_rules! number {
     ($($type:ty),*) => {$(
         impl Number for $type {
-            fn bytes(numbers: &[Self]) -> Vec<u8> { numbers.iter().flat_map(|x| x.to_ne_bytes()).collect() }
-            fn numbers(bytes: &[u8]) -> Vec<Self> {
-                bytes.as_chunks().0.iter().map(|b| Self::from_ne_bytes(*b)).collect()
+            fn write(numbers: &[Self], to: &mut Vec<u8>) {
+                let from = to.len();
+                to.resize(from + size_of_val(numbers), 0);
+                to[from..].as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(b, x)| *b = x.to_ne_bytes());
+            }
+            fn read(bytes: &[u8], to: &mut [Self]) {
+                to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, b)| *x = Self::from_ne_bytes(*b));
             }
         }
     )*};

@@ -53,7 +53,8 @@ impl Ranks {
 
     /// What every rank has, in the order of ranks.
     fn numbers(self, mine: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let mut bytes = vec![0; 8 * mine.len()];
+        bytes.as_chunks_mut().0.iter_mut().zip(mine).for_each(|(b, x)| *b = x.to_ne_bytes());
         let all = self.one_each()?.gather(bytes)?;
         Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(|b| f64::from_ne_bytes(*b)).collect()).collect())
     }
