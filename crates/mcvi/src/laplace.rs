@@ -209,6 +209,18 @@ impl Values {
         Ok(self.program.run(1)?)
     }
 
+    /// log p at any number of places, one after the other.
+    pub fn heights(&mut self, places: &[f64]) -> Result<Vec<f64>> {
+        let mut all = Vec::with_capacity(places.len() / self.d);
+        for some in places.chunks(self.rows * self.d) {
+            let mut z = some.to_vec();
+            z.resize(self.rows * self.d, 0.0);
+            self.run(&z, None)?;
+            all.extend_from_slice(&self.program.output("log_p")?.to_f64()[..some.len() / self.d]);
+        }
+        Ok(all)
+    }
+
     /// −log p and its gradient.
     pub fn descent(&mut self, z: &[f64]) -> Result<(f64, DVector<f64>)> {
         self.run(z, None)?;
@@ -267,15 +279,7 @@ pub fn log_density(target: &dyn Target, places: &[Vec<f64>]) -> Result<Vec<f64>>
         return Err(Error::Setting { what: "log density", why });
     }
     let at_once = rows_at_once(target, places.len().min(PLACES));
-    let mut values = Values::new(target, &Params::default(), at_once, Order::Value)?;
-    let mut all = Vec::with_capacity(places.len());
-    for some in places.chunks(at_once) {
-        let mut z = some.concat();
-        z.resize(at_once * d, 0.0);
-        values.run(&z, None)?;
-        all.extend_from_slice(&values.program.output("log_p")?.to_f64()[..some.len()]);
-    }
-    Ok(all)
+    Values::new(target, &Params::default(), at_once, Order::Value)?.heights(&places.concat())
 }
 
 /// The negative Hessian.

@@ -143,7 +143,8 @@ pub fn fit_observed(
     while let Some(chain) = stages.pop() {
         let share = allowed.seconds_left().map(|s| s / (stages.len() + 2) as f64);
         *approximation = approximation.extended(chain)?;
-        let report = fit_stage(approximation, settings, &mut Allowance::new(None, share).shared_by(ranks), &mut observe)?;
+        let report =
+            fit_stage(approximation, settings, &mut Allowance::new(None, share).shared_by(ranks), &mut observe)?;
         allowed.spend(report.iterations);
         if report.stop_reason == StopReason::Interrupted {
             return Ok(report);

@@ -12,9 +12,10 @@ use crate::compile::Compile;
 use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::initialisation::Initialisation;
+use crate::laplace::{Order, Values};
 use crate::params::Params;
 use crate::scope::Choices;
-use crate::target::{Target, evaluate};
+use crate::target::{Target, evaluate, rows_at_once};
 use crate::whitening::Coordinates;
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -94,6 +95,10 @@ pub(super) fn beyond(
         params: &Params::default(),
         hardware,
     };
+    // Places where very many observations are summed over are not all evaluated at once.
+    let at_once = rows_at_once(target, rays * steps);
+    let apart = || Values::new(target, &Params::default(), at_once, Order::Value);
+    let mut apart = (at_once < rays * steps).then(apart).transpose()?;
     let (mut program, ()) = compile.program(|scope, program| {
         let normal = scope.normal([rays, d]);
         let direction = normal * normal.square().sum(&[1]).powf(-0.5).expand(1);
@@ -106,15 +111,21 @@ pub(super) fn beyond(
         let along = Coordinates::new(&mode.positions(), array).original(direction) - center;
         let z = along.reshape([rays, 1, d]) * radii.expand(2) + center;
         let z = z.reshape([rays * steps, d]);
-        let log_p = evaluate(target, scope, z)?;
-        Ok((program.seed(seed).output("z", z).output("direction", direction).output("log_p", log_p), ()))
+        let program = program.seed(seed).output("z", z).output("direction", direction);
+        if apart.is_some() {
+            return Ok((program, ()));
+        }
+        Ok((program.output("log_p", evaluate(target, scope, z)?), ()))
     })?;
     let mut clearest: Vec<Sighting> = vec![];
     let (started, mut drawn) = (Instant::now(), 0);
     while drawn < count.max(1) && (drawn == 0 || !deadline.is_over()) {
         program.run(1)?;
         drawn += rays;
-        let log_p = program.output("log_p")?.to_f64();
+        let log_p = match &mut apart {
+            Some(values) => values.heights(&program.output("z")?.to_f64())?,
+            None => program.output("log_p")?.to_f64(),
+        };
         let least = if clearest.len() < most { None } else { clearest.last().map(|last| last.sign) };
         let found = |i: usize| unusual(&log_p[i * steps..(i + 1) * steps]).map(|(at, sign)| (i, i * steps + at, sign));
         let found: Vec<_> = (0..rays).filter_map(found).filter(|(_, _, sign)| Some(*sign) > least).collect();

@@ -265,6 +265,16 @@ impl Growing {
         Growing::Texts(Interned::default())
     }
 
+    /// Make room for so many cells in all, and a few more.
+    pub fn reserve(&mut self, cells: usize) {
+        let more = |len: usize| (cells + cells / 64).saturating_sub(len);
+        match self {
+            Growing::Numbers(values) => drop(values.try_reserve_exact(more(values.len()))),
+            Growing::Texts(texts) => drop(texts.codes.try_reserve_exact(more(texts.codes.len()))),
+            Growing::Skipped | Growing::Mixed => {}
+        }
+    }
+
     /// Add a cell.
     pub fn push(&mut self, cell: &str, reader: &Reader<'_>) {
         match self {

@@ -250,8 +250,9 @@ impl Regression {
         digest.add(&observed, &rows.y);
         design.columns.iter().for_each(|c| digest.add(&c.name, &[c.scale.mean, c.scale.sd]));
         let mut products = Products::new(design.columns.len());
-        // What is looked for in groups is computed of all rows.
-        let divided = Hardware { ranks, ..Hardware::default() }.divide(frame.len()).filter(|_| groups.is_empty());
+        // What is looked for in groups, and the triangle that normal errors need, are computed of all rows.
+        let divided = Hardware { ranks, ..Hardware::default() }.divide(frame.len());
+        let divided = divided.filter(|_| groups.is_empty() && family != Family::Gaussian);
         let held = divided.map(|parts| parts.held(frame.len()));
         rows.x = Made { held, digest: &mut digest, products: &mut products }.matrix(&design, frame)?;
         for label in design.dependent(&products) {

@@ -18,6 +18,8 @@ use std::path::Path;
 const SPACES: &str = "quotes (\") must follow the comma at once; remove the spaces before them";
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 16;
+/// Rows by which it is estimated how many there are.
+const SAMPLE: usize = 4096;
 
 /// Named columns of cells.
 pub(super) struct Table {
@@ -102,6 +104,8 @@ struct Rows<'a> {
     semicolons: bool,
     gzipped: bool,
     record: StringRecord,
+    /// Bytes in all, if that is known.
+    len: Option<u64>,
     /// Where the last row starts: the byte and the line.
     at: u64,
     line: usize,
@@ -111,9 +115,13 @@ impl<'a> Rows<'a> {
     fn open(source: &Source<'a>, file: &'a str) -> Result<Self, Error> {
         let unreadable =
             |e: io::Error| mistake(format!("{file}: cannot be read ({e}); check the path and its permissions"));
-        let mut bytes: Box<dyn BufRead + 'a> = match source {
-            Source::Bytes(bytes) => Box::new(*bytes),
-            Source::File(path) => Box::new(BufReader::with_capacity(BUFFER, File::open(path).map_err(unreadable)?)),
+        let (mut bytes, len): (Box<dyn BufRead + 'a>, u64) = match source {
+            Source::Bytes(bytes) => (Box::new(*bytes), bytes.len() as u64),
+            Source::File(path) => {
+                let file = File::open(path).map_err(unreadable)?;
+                let len = file.metadata().map_err(unreadable)?.len();
+                (Box::new(BufReader::with_capacity(BUFFER, file)), len)
+            }
         };
         let gzipped = bytes.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
         if gzipped {
@@ -130,7 +138,8 @@ impl<'a> Rows<'a> {
         let reader = reader.has_headers(false).flexible(true).trim(Trim::All).delimiter(separator);
         let reader = reader.buffer_capacity(BUFFER).from_reader(window);
         let (semicolons, record) = (separator == b';', StringRecord::new());
-        Ok(Rows { file, reader, semicolons, gzipped, record, at: 0, line: 1 })
+        let len = Some(len).filter(|_| !gzipped);
+        Ok(Rows { file, reader, semicolons, gzipped, record, len, at: 0, line: 1 })
     }
 
     /// Go to the next row; says whether there is one.
@@ -186,6 +195,13 @@ impl<'a> Rows<'a> {
         let (mut lines, reader) = (Lines::default(), Reader { na, decimal_commas: self.semicolons });
         while self.next()? {
             if self.record.len() == names.len() {
+                if lines.len() == SAMPLE
+                    && let Some(len) = self.len
+                {
+                    // Columns that grow would take up to twice their size.
+                    let rows = len / (self.at / SAMPLE as u64).max(1);
+                    columns.iter_mut().for_each(|column| column.reserve(rows as usize));
+                }
                 lines.push(self.line);
                 columns.iter_mut().zip(&self.record).for_each(|(column, cell)| column.push(cell, &reader));
             } else if self.record.iter().any(|cell| !cell.is_empty()) || self.record.len() > 1 {

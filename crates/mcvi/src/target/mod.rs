@@ -178,7 +178,7 @@ impl<'g> Landscape<'_, 'g> {
 }
 
 /// Numbers of one array that depends on z.
-const NUMBERS: usize = 1 << 22;
+const NUMBERS: usize = 1 << 21;
 /// Rows that are evaluated at once even so.
 const FEWEST: usize = 8;
 
