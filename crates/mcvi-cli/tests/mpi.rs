@@ -156,8 +156,22 @@ mod processes {
         };
         refused("calibrate eight-schools", "MPI is for `mcvi fit`, `mcvi vae train`");
         refused("fit linear --each images --target y --out fits", "MPI is for `mcvi fit`, `mcvi vae train`");
-        refused("fit eight-schools --seconds 3", "limit the fit with --iterations");
         refused("fit linear --data images --target y", "give a CSV file");
+    }
+
+    #[test]
+    fn processes_go_by_one_clock() {
+        if !has_mpirun() {
+            return;
+        }
+        let dir = TempDir::new().expect("a folder");
+        table(dir.path());
+        // Too little for a chain that is never good enough: where it stops depends on time.
+        let words = "fit logistic --data table.csv --target y --threads 1 --chain hamiltonian --seconds 8 --out run";
+        let said = succeeded(&run(dir.path(), 2, words));
+        assert!(said.contains("Verdict:"), "{said}");
+        let settings = std::fs::read_to_string(dir.path().join("run/settings.json")).expect("settings");
+        assert!(settings.contains("\"seconds\": 8.0"), "{settings}");
     }
 
     /// A table long enough for two parts.
