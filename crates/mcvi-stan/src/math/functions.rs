@@ -164,7 +164,14 @@ pub fn log_sum_exp<N: Number>(a: N, b: N) -> N {
     let (no_a, no_b) = (a.eq(low), b.eq(low));
     let zero = a.constant(0.0);
     let (x, y) = (no_a.select(zero, a), no_b.select(zero, b));
-    no_a.select(b, no_b.select(a, x + (y - x).softplus()))
+    no_a.select(b, no_b.select(a, log_sum(x, y)))
+}
+
+/// ln(exp a + exp b) of finite numbers, from the larger: beside a far smaller one it would be lost in the difference.
+pub fn log_sum<N: Number>(a: N, b: N) -> N {
+    let is_less = a.lt(b);
+    let (low, high) = (is_less.select(a, b), is_less.select(b, a));
+    high + (low - high).softplus()
 }
 
 pub fn log_diff_exp<N: Number>(a: N, b: N) -> N {

@@ -6,7 +6,7 @@
 //! that tails keep their digits. The rule is written in expressions: all derivatives, those of the parameters too, are its own.
 
 use super::Number;
-use super::functions::{asinh, cosh, lbeta, log1m_exp, sinh};
+use super::functions::{asinh, cosh, lbeta, log_sum, log1m_exp, sinh};
 use std::f64::consts::{LN_2, PI, SQRT_2};
 use std::sync::OnceLock;
 
@@ -196,9 +196,4 @@ pub fn log_bessel_i0<N: Number>(kappa: N) -> N {
             * (to - from)
     };
     (panel(zero, end * 0.5) + panel(end * 0.5, end)).ln() + k - PI.ln()
-}
-
-/// ln(exp a + exp b) of finite numbers.
-fn log_sum<N: Number>(a: N, b: N) -> N {
-    a + (b - a).softplus()
 }

@@ -177,6 +177,10 @@ fn mixtures_and_log_sums() {
     assert_near(at("target += log_sum_exp(x, negative_infinity());", 0.4), 0.4);
     assert_near(at("target += log_mix(0.25, x, x);", 0.4), 0.4);
     assert_near(at("target += log_mix([0.25, 0.75]', [x, x]);", 0.4), 0.4);
+    // One far below the other is nothing beside it, on either side.
+    for (far, near) in [("-1e30", "x"), ("x", "-1e30")] {
+        assert_eq!(at(&format!("target += log_sum_exp({far}, {near});"), -1312.7), -1312.7);
+    }
     let p = posterior("parameters { real x; } model { target += log_sum_exp(x, x) + log_mix(0.25, x, x); }", json!({}));
     assert_near(crate::evaluate(&p, &[vec![0.4]]).1[0], 2.0);
 }
