@@ -44,6 +44,9 @@ const LEAST: f64 = 1e-3;
 const DRAWS: usize = 4000;
 /// Draws with which initialisations are compared.
 const COMPARED: usize = 2000;
+/// Draws that show whether one is nearly exact, and how far its bound may then be from log p(x).
+const FEW: usize = 100;
+const EXACT: f64 = 0.01;
 /// Antithetic pairs of draws over which the curvature at the mode is refined, at most and times the dimension.
 const PAIRS: usize = 32;
 const PAIRS_BY_DIMENSION: usize = 1600;
@@ -64,8 +67,8 @@ pub struct Mode {
     pub diagnostics: Option<Diagnostics>,
     /// Its share of the evidence of all modes found.
     pub share: f64,
-    /// The better of its initialisation and the same refined, with its bound.
-    best: OnceLock<(Initialisation, f64)>,
+    /// The better of its initialisation and the same refined, with its bound; none where nothing could be better.
+    best: OnceLock<(Initialisation, Option<f64>)>,
 }
 
 impl Mode {
@@ -75,7 +78,8 @@ impl Mode {
     }
 
     /// The best of the Laplace approximation, the same refined and, if it is the only mode, the standard normal: a mode may
-    /// lie far from the mass, as a funnel's does.
+    /// lie far from the mass, as a funnel's does. Where the Laplace approximation is nearly exact, as with much data, nothing is
+    /// compared.
     pub(super) fn best_initialisation(
         &self,
         target: &Arc<dyn Target>,
@@ -83,24 +87,36 @@ impl Mode {
         request: &Request,
     ) -> Result<Initialisation> {
         let seed = request.settings.seed;
-        let bound = |at: &Initialisation| -> Result<f64> {
+        let bounds = |at: &Initialisation, draws: usize| -> Result<Vec<f64>> {
             let chain = Chain::new(Gaussian::diagonal()).whitened();
             let plain = Approximation::initialised(target.clone(), chain, at.clone(), request.hardware)?;
-            let bound = mean(&plain.bounds(COMPARED, Choices::Sample, seed)?).value;
+            plain.bounds(draws, Choices::Sample, seed)
+        };
+        let bound = |at: &Initialisation| -> Result<f64> {
+            let bound = mean(&bounds(at, COMPARED)?).value;
             // NaN where the density has a peak so narrow that nothing is finite there.
             Ok(if bound.is_nan() { f64::NEG_INFINITY } else { bound })
         };
         // Done once: every iteration of the refinement takes a Hessian for each draw.
         if self.best.get().is_none() {
-            let pairs = (PAIRS_BY_DIMENSION / target.dim()).clamp(4, PAIRS);
-            let refined = self.initialisation.refined(target.as_ref(), &Params::default(), pairs, seed)?;
-            let (as_is, better) = (bound(&self.initialisation)?, bound(&refined)?);
-            let best = if better > as_is { (refined, better) } else { (self.initialisation.clone(), as_is) };
+            let se = mean(&bounds(&self.initialisation, FEW)?).se;
+            // Of log-normal weights the mean log is half its variance below the log mean.
+            let best = if 0.5 * se * se * (FEW as f64) < EXACT {
+                (self.initialisation.clone(), None)
+            } else {
+                let pairs = (PAIRS_BY_DIMENSION / target.dim()).clamp(4, PAIRS);
+                let refined = self.initialisation.refined(target.as_ref(), &Params::default(), pairs, seed)?;
+                let (as_is, better) = (bound(&self.initialisation)?, bound(&refined)?);
+                if better > as_is { (refined, Some(better)) } else { (self.initialisation.clone(), Some(as_is)) }
+            };
             self.best.get_or_init(|| best);
         }
-        let Some((best, reached)) = self.best.get() else { return Ok(self.initialisation.clone()) };
         let standard = Initialisation::standard(target.dim());
-        Ok(if only && bound(&standard)? > *reached { standard } else { best.clone() })
+        Ok(match self.best.get() {
+            Some((_, Some(reached))) if only && bound(&standard)? > *reached => standard,
+            Some((best, _)) => best.clone(),
+            None => self.initialisation.clone(),
+        })
     }
 }
 
