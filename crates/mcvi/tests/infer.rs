@@ -4,7 +4,7 @@ use mcvi::density::{Gaussian, Inputs};
 use mcvi::diagnostics::{Weights, summarise};
 use mcvi::fit::StopReason;
 use mcvi::infer::{Attempt, ChainChoice, Posterior, Request, VerdictKind, infer, infer_observed};
-use mcvi::model::{Model, normal};
+use mcvi::model::{Model, dirichlet, mixture, normal};
 use mcvi::paper::stomach_cancer::{LOG_EVIDENCE, StomachCancer};
 use mcvi::transition::{TimeNetwork, Uha};
 use mcvi::{Chain, DescribedModel, Error, Sharing, log_density, posteriors, target};
@@ -268,8 +268,23 @@ fn switched_labels_are_said() {
 }
 
 #[test]
-fn modes_are_told_apart_by_their_bounds_not_by_their_heights() {
-    // Two places as high as each other and of the same curvature: a normal, and a Student t that holds more mass.
+fn switched_labels_of_a_mixture_with_weights_are_said() {
+    let y: Vec<f64> = (0..40).map(|i| if i % 4 == 0 { -3.0 } else { 3.0 } + f64::from(i % 5) * 0.3).collect();
+    let switched = Model::new(move |m| {
+        let share = m.simplex("share", 2, dirichlet(2.0));
+        let mean = m.reals("mean", 2, normal(0.0, 5.0));
+        m.observe("y", &y, mixture(share, [0, 1].map(|i| normal(mean.slice(1, i..i + 1), 1.0))));
+    });
+    let posterior = infer(switched.expect("a model"), &request(ChainChoice::Auto, 1)).expect("a posterior");
+    let said = posterior.verdict.reasons.join("; ");
+    assert!(posterior.verdict.kind == VerdictKind::Good && said.contains("such as switched labels"), "{said}");
+    // A mode of the same height and curvature, and of another evidence, is no image of the first.
+    let said = normal_and_student().verdict.reasons.join("; ");
+    assert!(said.contains("2 separate modes") && !said.contains("symmetry"), "{said}");
+}
+
+/// Two places as high as each other and of the same curvature: a normal, and a Student t that holds more mass.
+fn normal_and_student() -> Posterior {
     let both = target(1, |_, z| {
         let z = z.sum(&[1]);
         let normal = (z + 6.0).square() * -0.5;
@@ -277,8 +292,12 @@ fn modes_are_told_apart_by_their_bounds_not_by_their_heights() {
         let top = normal.max(student);
         ((normal - top).exp() + (student - top).exp()).ln() + top
     });
-    let request = request(ChainChoice::None, 1);
-    let posterior = infer(both, &request).expect("a posterior");
+    infer(both, &request(ChainChoice::None, 1)).expect("a posterior")
+}
+
+#[test]
+fn modes_are_told_apart_by_their_bounds_not_by_their_heights() {
+    let posterior = normal_and_student();
     assert_eq!(posterior.modes.len(), 2, "{:?}", posterior.modes);
     let [wide, narrow] = [&posterior.modes[0], &posterior.modes[1]];
     assert!((wide.initialisation.center[0] - 6.0).abs() < 0.1 && wide.share > narrow.share, "{:?}", posterior.modes);

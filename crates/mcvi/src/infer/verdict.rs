@@ -27,6 +27,8 @@ const NEAR_K: f64 = 0.6;
 /// Nats by which log p(x) from outside may exceed the fit's, and standard errors of the difference.
 const MISSED: f64 = 0.1;
 const SURE: f64 = 3.0;
+/// Nats by which it may stay below, and still say something of mass elsewhere.
+const BEHIND: f64 = 1.0;
 /// Share of the mass found from outside that may lie where the fit has no draws.
 const ELSEWHERE: f64 = 0.05;
 /// Relative difference between numbers that count as the same.
@@ -165,8 +167,10 @@ impl Evidence<'_> {
         if diagnostics.pareto_k <= RELIABLE_K && diagnostics.effective_share() >= USELESS {
             self.outside(&mut verdict, draws, diagnostics);
         }
-        if verdict.kind == VerdictKind::Good {
-            verdict.reasons.splice(0..0, self.praise(diagnostics));
+        match verdict.kind {
+            VerdictKind::Good => drop(verdict.reasons.splice(0..0, [praise(diagnostics), self.looked(diagnostics)])),
+            VerdictKind::Reweight => verdict.reasons.push(self.looked(diagnostics)),
+            VerdictKind::DoNotTrust => {}
         }
         Ok(verdict)
     }
@@ -193,11 +197,10 @@ impl Evidence<'_> {
         let named = self.modes.iter().zip(shares).take(NAMED).enumerate();
         verdict.reasons.extend(named.map(|(i, (mode, share))| name(i + 1, mode, share)));
         if found > NAMED {
-            verdict.reasons.push(format!("and {} smaller modes", found - NAMED));
+            verdict.reasons.push(format!("there are {} more modes", found - NAMED));
         }
-        if let Some((a, b)) = permuted(self.modes) {
-            let pair = format!("modes {} and {}", a + 1, b + 1);
-            verdict.reasons.push(format!("{pair} differ only in the order of their coordinates: labels are switched"));
+        if let Some((a, b, how)) = symmetric(self.modes) {
+            verdict.reasons.push(format!("modes {} and {} {how}", a + 1, b + 1));
         }
     }
 
@@ -246,7 +249,7 @@ impl Evidence<'_> {
         for (what, names) in [("mean and no standard deviation", no_mean), ("standard deviation", no_sd)] {
             if !names.is_empty() {
                 let reason =
-                    format!("no {what} is reported of {}: its tails are too heavy; see the quantiles", listed(&names));
+                    format!("no {what} is reported of {}: the tails are too heavy; see the quantiles", listed(&names));
                 verdict.reasons.push(reason);
                 verdict.unreported.extend(names);
             }
@@ -277,23 +280,36 @@ impl Evidence<'_> {
         }
     }
 
-    /// What was looked at.
-    fn praise(&self, diagnostics: &Diagnostics) -> [String; 2] {
-        let near =
-            if diagnostics.pareto_k > NEAR_K { format!(" (near its limit of {RELIABLE_K})") } else { String::new() };
-        let (k, share) = (diagnostics.pareto_k, 100.0 * diagnostics.effective_share());
+    /// Where modes were looked for.
+    fn looked(&self, diagnostics: &Diagnostics) -> String {
+        let led: usize = self.modes.iter().map(|mode| mode.starts).sum();
         let modes = if self.modes.len() == 1 { "one mode".to_owned() } else { format!("{} modes", self.modes.len()) };
-        let outside = self.outside.map(|o| {
-            let about = format!("log p(x) ≈ {:.2} ± {:.2}", o.log_evidence.value, o.log_evidence.se);
-            format!("annealing from wide starts adds none: {}", about.replace('-', "−"))
-        });
-        let outside = outside
-            .unwrap_or_else(|| "annealing from wide starts was not possible, or not in the time given".to_owned());
-        [
-            format!("Pareto k̂ = {k:.2}{near}, effective {share:.0} % of the draws"),
-            format!("{modes} from {} starting points; {outside}", self.starts),
-        ]
+        let from = if led >= self.starts {
+            format!("{modes} from {} starting points", self.starts)
+        } else {
+            format!("{modes}, to which {led} of {} starting points led", self.starts)
+        };
+        let outside = match self.outside.map(|outside| outside.log_evidence) {
+            None => "annealing from wide starts was not possible, or not in the time given".to_owned(),
+            // Where particles do not reach what the fit holds, they would not reach mass elsewhere either.
+            Some(theirs) if diagnostics.log_evidence.value - theirs.value > BEHIND.max(SURE * theirs.se) => {
+                "annealing from wide starts does not reach what the fit holds, and would not have seen other modes"
+                    .to_owned()
+            }
+            Some(theirs) => {
+                let about = format!("log p(x) ≈ {:.2} ± {:.2}", theirs.value, theirs.se);
+                format!("annealing from wide starts adds none: {}", about.replace('-', "−"))
+            }
+        };
+        format!("{from}; {outside}")
     }
+}
+
+/// What is good about the draws.
+fn praise(diagnostics: &Diagnostics) -> String {
+    let near = if diagnostics.pareto_k > NEAR_K { format!(" (near its limit of {RELIABLE_K})") } else { String::new() };
+    let (k, share) = (diagnostics.pareto_k, 100.0 * diagnostics.effective_share());
+    format!("Pareto k̂ = {k:.2}{near}, effective {share:.0} % of the draws")
 }
 
 /// Judge by the weights of the draws.
@@ -347,17 +363,30 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Two modes of the same height whose coordinates are the same in another order.
-fn permuted(modes: &[Mode]) -> Option<(usize, usize)> {
+/// Two modes that a symmetry of the model maps to each other, and what can be said of them: those of the same height, the same
+/// curvature and the same evidence. Free coordinates of a simplex, or of a probability and its complement, are not in another order
+/// where labels are.
+fn symmetric(modes: &[Mode]) -> Option<(usize, usize, &'static str)> {
     let sorted = |mode: &Mode| {
         let mut center = mode.initialisation.center.clone();
         center.sort_by(f64::total_cmp);
         center
     };
-    let same = |a: &Mode, b: &Mode| {
-        (a.log_density - b.log_density).abs() < SAME * (1.0 + a.log_density.abs())
-            && sorted(a).iter().zip(sorted(b)).all(|(x, y)| (x - y).abs() < SAME.sqrt() * (1.0 + x.abs()))
+    let equal = |x: f64, y: f64, by: f64| (x - y).abs() < by * (1.0 + x.abs());
+    let is_permuted = |a: &Mode, b: &Mode| sorted(a).iter().zip(sorted(b)).all(|(x, y)| equal(*x, y, SAME.sqrt()));
+    let is_same = |a: &Mode, b: &Mode| {
+        let (Some(p), Some(q)) = (&a.diagnostics, &b.diagnostics) else { return false };
+        let within = SURE * p.log_evidence.se.hypot(q.log_evidence.se);
+        equal(a.log_density, b.log_density, SAME)
+            && equal(a.laplace, b.laplace, SAME)
+            && (p.log_evidence.value - q.log_evidence.value).abs() <= within.max(SAME)
     };
     let pairs = (0..modes.len()).flat_map(|a| (a + 1..modes.len()).map(move |b| (a, b)));
-    pairs.into_iter().find(|&(a, b)| same(&modes[a], &modes[b]))
+    let (a, b) = pairs.into_iter().find(|&(a, b)| is_same(&modes[a], &modes[b]))?;
+    let how = if is_permuted(&modes[a], &modes[b]) {
+        "differ only in the order of their coordinates: labels are switched"
+    } else {
+        "have the same height and width: a symmetry of the model, such as switched labels"
+    };
+    Some((a, b, how))
 }
