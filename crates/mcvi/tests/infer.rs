@@ -373,6 +373,15 @@ fn targets_that_are_nowhere_finite_are_an_error_that_says_so() {
 }
 
 #[test]
+fn more_seconds_than_a_clock_can_show_are_no_limit() {
+    let mut request = request(ChainChoice::None, 1);
+    let without = infer(model("banana"), &request).expect("a posterior");
+    request.budget.seconds = Some(1e300);
+    let with = infer(model("banana"), &request).expect("a posterior");
+    assert_eq!((with.stop_reason, with.verdict.kind), (without.stop_reason, without.verdict.kind));
+}
+
+#[test]
 fn impossible_requests_are_refused() {
     let refused = |change: &dyn Fn(&mut Request), says: &str| {
         let mut request = Request::default();

@@ -14,6 +14,7 @@ use mcvi::{BayesianModel, Hardware, InParts, Mixture, disk};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The fitted approximation, for further draws.
 pub const FIT: &str = "fit.safetensors";
@@ -22,6 +23,12 @@ pub const STATE: &str = "state.safetensors";
 
 /// Pointwise log likelihoods, and numbers in replicated data, that are written unless more are asked for.
 const POINTWISE: usize = 5_000_000;
+
+/// So many of them are written in no time; of more, as many as this share of the time left allows to be computed, if that is
+/// limited. Compressing and writing them takes the rest. The pace is that of a few draws.
+const QUICK: usize = 500_000;
+const COMPUTING: f64 = 0.3;
+const PILOT: usize = 10;
 
 /// What is written of a fit, as far as all processes that share its data compute it together.
 pub struct Results {
@@ -70,7 +77,18 @@ pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
     let (p, z) = (&outcome.posterior, &outcome.draws.z);
     let (model, hardware) = (&p.model, p.approximation.hardware());
     let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
-    let count = outcome.pointwise.unwrap_or(POINTWISE / observations.max(1)).clamp(1, z.len());
+    let planned = outcome.pointwise.unwrap_or(POINTWISE / observations.max(1)).clamp(1, z.len());
+    let timely = match outcome.seconds_left() {
+        Some(left) if outcome.pointwise.is_none() && planned * observations > QUICK => {
+            let (since, pilot) = (Instant::now(), PILOT.min(planned));
+            model.quantities(&z[..pilot], Some(seed), hardware)?;
+            let count = COMPUTING * left / since.elapsed().as_secs_f64() * pilot as f64;
+            // Ranks write as many.
+            model.ranks().map_or(Ok(count), |ranks| ranks.agree(count))? as usize
+        }
+        _ => planned,
+    };
+    let count = planned.min(timely.max(QUICK / observations.max(1)).max(1));
     let missing = |q: &Quantities| q.note.as_ref().map_or_else(String::new, |note| format!("\n{note}"));
     if count == z.len() {
         let all = model.quantities(z, Some(seed), hardware)?;

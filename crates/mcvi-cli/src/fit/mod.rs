@@ -338,6 +338,8 @@ pub fn run(options: &Options) -> Result<()> {
     let verdict = posterior.verdict.kind;
     let mut outcome = Outcome::within(posterior, (request.draws, options.raw), seconds, left(1.0))?;
     outcome.pointwise = options.pointwise.map(|Pointwise(draws)| draws);
+    let allowed = request.budget.seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+    outcome.deadline = allowed.and_then(|allowed| started.checked_add(allowed));
     let json = outcome.json();
     let mut text = outcome.text();
     if options.from.is_some() && !progressed {

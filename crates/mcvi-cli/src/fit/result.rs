@@ -38,6 +38,8 @@ pub struct Outcome {
     /// For how many of the draws the log likelihood of each observation and replicated data are written; none for as many as
     /// take little space.
     pub pointwise: Option<usize>,
+    /// By when all is to be written, if time is limited.
+    pub deadline: Option<Instant>,
 }
 
 /// Draws by which it is estimated.
@@ -64,7 +66,23 @@ impl Outcome {
         let resampled = posterior.resampled(count, 1).filter(|_| !raw);
         let is_resampled = resampled.is_some();
         let draws = resampled.unwrap_or_else(|| posterior.draws.pick(&(0..count).collect::<Vec<_>>()));
-        Ok(Outcome { posterior, summaries, upper, draws, is_resampled, checks, count, seconds, pointwise: None })
+        Ok(Outcome {
+            posterior,
+            summaries,
+            upper,
+            draws,
+            is_resampled,
+            checks,
+            count,
+            seconds,
+            pointwise: None,
+            deadline: None,
+        })
+    }
+
+    /// Seconds until all is to be written, if time is limited.
+    pub fn seconds_left(&self) -> Option<f64> {
+        self.deadline.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
     /// log p(x) by importance weights, with its error.

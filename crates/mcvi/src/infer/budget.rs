@@ -51,7 +51,11 @@ pub(super) struct Deadline {
 impl Deadline {
     /// The end of the search.
     pub fn of_search(allowed: &Allowance, ranks: Option<Ranks>) -> Self {
-        let end = |left: f64| Instant::now().checked_add(Duration::from_secs_f64(SEARCH * left.max(0.0)));
+        // None beyond what a clock can show.
+        let end = |left: f64| {
+            let share = Duration::try_from_secs_f64(SEARCH * left.max(0.0)).ok()?;
+            Instant::now().checked_add(share)
+        };
         Deadline { end: allowed.seconds_left().and_then(end), ranks }
     }
 
