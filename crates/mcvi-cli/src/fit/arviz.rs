@@ -21,10 +21,17 @@ fn chains(count: usize) -> (usize, usize) {
     if count < 10 * CHAINS { (1, count) } else { (CHAINS, count / CHAINS) }
 }
 
+/// At most so many of the draws: as many from each chain, evenly spaced.
+pub fn thinned(count: usize, most: usize) -> Vec<usize> {
+    let (chains, draws) = chains(count);
+    let each = (most / chains).clamp(1, draws);
+    (0..chains).flat_map(|chain| (0..each).map(move |i| chain * draws + i * draws / each)).collect()
+}
+
 /// A variable with the dimensions chain and draw, followed by its own.
-fn variable(q: &Quantity, name: &str, axes: &Axes) -> Variable {
+fn variable(q: &Quantity, name: &str, axes: &Axes, chains: usize) -> Variable {
     let size = q.size().max(1);
-    let (chains, draws) = chains(q.values.len() / size);
+    let draws = q.values.len() / size / chains;
     let mut dims = vec![("chain".to_owned(), chains), ("draw".to_owned(), draws)];
     dims.extend(axes.of(&q.name, &q.shape).into_iter().zip(q.shape.iter().copied()));
     Variable { name: name.to_owned(), dims, values: Values::F64(q.values[..chains * draws * size].to_vec()) }
@@ -53,7 +60,21 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
         variables.extend(labels);
         Group { name: name.to_owned(), attributes: attributes.clone(), variables }
     };
-    let all = |list: &[Quantity]| -> Vec<Variable> { list.iter().map(|q| variable(q, &q.name, &axes)).collect() };
+    let in_chains = |list: &[Quantity], chains: usize| -> Vec<Variable> {
+        list.iter().map(|q| variable(q, &q.name, &axes, chains)).collect()
+    };
+    let (count, (chains, each)) = (draws.z.len(), chains(draws.z.len()));
+    // Where there are only some of the draws, their coordinates say which.
+    let all = |list: &[Quantity]| -> Vec<Variable> {
+        let mut variables = in_chains(list, chains);
+        let draws = variables.first().map_or(each, |v| v.dims[1].1);
+        if draws < each {
+            let kept = thinned(count, draws * chains).into_iter().take(draws).map(|i| i as i64).collect();
+            let dims = vec![("draw".to_owned(), draws)];
+            variables.push(Variable { name: "draw".to_owned(), dims, values: Values::I64(kept) });
+        }
+        variables
+    };
     // As many as draws times observations: in single precision, and compressed.
     let compact = |list: &[Quantity]| -> Vec<Variable> { all(list).into_iter().map(Variable::compact).collect() };
     // Coordinates with labels; the others are numbered.
@@ -68,7 +89,7 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
     let posterior = [all(&q.parameters), all(&q.generated), coordinates.clone()].concat();
     let stat = |name: &str, values: &[f64]| {
         let q = Quantity { name: name.to_owned(), shape: vec![], values: values.to_vec() };
-        variable(&q, name, &axes)
+        variable(&q, name, &axes, chains)
     };
     let log_q: Vec<f64> = draws.log_p.iter().zip(&draws.log_weights).map(|(p, w)| p - w).collect();
     let stats = vec![stat("lp", &draws.log_p), stat("log_q", &log_q), stat("log_weight", &draws.log_weights)];
@@ -90,10 +111,33 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
     let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
     let count = (PRIOR_NUMBERS / observations.max(1)).clamp(PRIOR_FEWEST, PRIOR);
     match model.prior(count, seed) {
-        Ok(prior) => groups.push(group("prior", [all(&prior.parameters), coordinates].concat())),
+        Ok(prior) => {
+            let parameters = in_chains(&prior.parameters, self::chains(count).0);
+            groups.push(group("prior", [parameters, coordinates].concat()));
+        }
         // A flat prior cannot be sampled.
         Err(mcvi::Error::CannotDraw { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thinned;
+
+    #[test]
+    fn thinned_draws_are_as_many_of_each_chain() {
+        let some = thinned(4000, 50);
+        assert_eq!(some.len(), 48);
+        for (chain, draws) in some.chunks(12).enumerate() {
+            assert!(
+                draws[0] == 1000 * chain && draws.windows(2).all(|w| (83..=84).contains(&(w[1] - w[0]))),
+                "{draws:?}"
+            );
+        }
+        assert_eq!(thinned(4000, 1), [0, 1000, 2000, 3000]);
+        // Too few for several chains.
+        assert_eq!(thinned(30, 10), (0..30).step_by(3).collect::<Vec<_>>());
+    }
 }

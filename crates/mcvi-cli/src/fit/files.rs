@@ -95,7 +95,8 @@ pub fn written(outcome: &Outcome, seed: u64) -> Result<(Quantities, String)> {
         let note = missing(&all);
         return Ok((all, note));
     }
-    let some: Vec<Vec<f64>> = (0..count).map(|i| z[i * z.len() / count].clone()).collect();
+    let some: Vec<Vec<f64>> = arviz::thinned(z.len(), count).into_iter().map(|i| z[i].clone()).collect();
+    let count = some.len();
     let some = model.quantities(&some, Some(seed), hardware)?;
     let note = format!(
         "\nLog likelihoods of observations and replicated data are those of {count} of the {} draws; for all: --pointwise all",
