@@ -1,6 +1,6 @@
 //! The report of a fit.
 
-use super::result::{Outcome, advice, attempt_text};
+use super::result::{Outcome, advice, attempt_text, is_internal};
 use crate::number::{fixed, with_error};
 use crate::report::{self, Page, ParameterRow, Section, Table};
 use anyhow::Result;
@@ -53,12 +53,14 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
     }
     facts.extend(outcome.missed().into_iter().map(|missed| ("The model misses".to_owned(), missed)));
     facts.extend(about.notes.iter().map(|n| ("Note".to_owned(), n.clone())));
+    let internal = p.model.internal();
     let parameters = outcome
         .summaries
         .0
         .iter()
         .map(|(name, s)| ParameterRow {
             name: name.clone(),
+            is_internal: is_internal(&internal, name),
             // What the tails do not allow to be estimated is not there.
             mean: if s.has_mean { s.mean } else { f64::NAN },
             sd: if s.has_sd { s.sd } else { f64::NAN },
@@ -67,7 +69,6 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             q95: s.q95,
         })
         .collect();
-    let internal = p.model.internal();
     // Where parameters are for the computation only, quantities that follow from them are shown.
     let generated = written.generated.iter().filter(|_| !internal.is_empty());
     let shown = generated.chain(&written.parameters).filter(|q| !internal.contains(&q.name));

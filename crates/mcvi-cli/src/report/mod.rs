@@ -42,6 +42,8 @@ pub struct Verdict {
 pub struct ParameterRow {
     /// The name.
     pub name: String,
+    /// Whether only the computation needs it: it is folded away. Those come last.
+    pub is_internal: bool,
     /// The mean.
     pub mean: f64,
     /// The standard deviation.

@@ -1,10 +1,11 @@
 //! The page as HTML. All text is escaped, and a policy in the page keeps it from loading or running anything.
 
 use super::{Page, ParameterRow, Section, Table, Verdict, VerdictKind};
+use crate::number::counted;
 use std::fmt::{Display, Write};
 
 const STYLE: &str = include_str!("page.css");
-/// More parameters than this are folded away, all but the first few.
+/// Of more parameters than this all but the first few are folded away.
 const LONG: usize = 24;
 const SHOWN: usize = 12;
 
@@ -122,12 +123,13 @@ impl Html {
         if rows.is_empty() {
             return;
         }
-        let (shown, folded) = rows.split_at(if rows.len() > LONG { SHOWN } else { rows.len() });
+        let own = rows.iter().take_while(|row| !row.is_internal).count();
+        let (shown, folded) = rows.split_at(if own > LONG { SHOWN } else { own });
         self.put(format_args!("<section aria-labelledby=\"parameters\">\n<h2 id=\"parameters\">Parameters</h2>\n"));
         self.parameter_table(shown, "Posterior summaries");
         if !folded.is_empty() {
-            let n = folded.len();
-            self.put(format_args!("<details>\n<summary>The other {n} parameters</summary>\n"));
+            let n = counted(folded.len(), "parameter");
+            self.put(format_args!("<details>\n<summary>The other {n}</summary>\n"));
             self.parameter_table(folded, "Posterior summaries, continued");
             self.put(format_args!("</details>\n"));
         }

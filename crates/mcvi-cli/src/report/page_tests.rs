@@ -9,7 +9,7 @@ fn page() -> Page {
 }
 
 fn row(name: &str) -> ParameterRow {
-    ParameterRow { name: name.to_owned(), mean: -1.0, sd: 0.5, q05: -2.0, q50: -1.0, q95: 0.0 }
+    ParameterRow { name: name.to_owned(), is_internal: false, mean: -1.0, sd: 0.5, q05: -2.0, q50: -1.0, q95: 0.0 }
 }
 
 #[test]
@@ -65,6 +65,10 @@ fn long_tables_are_folded() {
     let long = with(25);
     assert!(long.contains("<summary>The other 13 parameters</summary>"));
     assert_eq!(long.matches("<th scope=\"row\">").count(), 25);
+    let parameters = vec![row("beta_x"), ParameterRow { is_internal: true, ..row("beta_std") }];
+    let folded = render(&Page { parameters, ..page() });
+    let (shown, rest) = folded.split_once("<summary>The other 1 parameter</summary>").expect("folded");
+    assert!(shown.contains("beta_x") && !shown.contains("beta_std") && rest.contains("beta_std"));
 }
 
 #[test]
