@@ -70,6 +70,20 @@ fn regressions_are_fitted_predicted_and_compared() {
     assert!(fits[0]["log_evidence"]["value"].as_f64() > fits[1]["log_evidence"]["value"].as_f64());
     let text = succeeded(&mcvi(&["compare", &at("b"), &at("a")]));
     assert!(text.lines().take(3).all(|line| line.chars().count() <= 160) && text.contains("elpd"), "{text}");
+    assert!(text.contains(&format!("{} is gaussian: `y ~ 1`", at("b"))), "{text}");
+}
+
+#[test]
+fn every_column_of_predicted_categories_has_its_own_name() {
+    let base = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| base.path().join(name).display().to_string();
+    let row = |i: usize| format!("{},{}\n", i % 7, ["low", "high"][(i + i % 7) / 4 % 2]);
+    std::fs::write(at("d.csv"), format!("x,y\n{}", (0..30).map(row).collect::<String>())).expect("written");
+    let family = ["--family", "categorical", "--out", &at("a")];
+    succeeded(&mcvi(&[&["fit", "y ~ x", "--data", &at("d.csv")][..], &family, &QUICK].concat()));
+    let predicted = succeeded(&mcvi(&["predict", &at("a"), "--data", &at("d.csv"), "--draws", "50"]));
+    let expected = r#"row,"P(high)","sd(high)","low(high)","high(high)","P(low)","sd(low)","low(low)","high(low)""#;
+    assert_eq!(predicted.lines().next(), Some(expected));
 }
 
 #[test]

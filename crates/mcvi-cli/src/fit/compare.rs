@@ -74,7 +74,8 @@ pub fn run(options: &Options) -> Result<()> {
         let verdict = summary["verdict"].as_str().unwrap_or("unknown").to_owned();
         let number = |key: &str| summary["log_evidence"][key].as_f64();
         let evidence = number("value").zip(number("se"));
-        let description = if about.description.is_empty() { about.name } else { about.description };
+        let description =
+            if about.description.is_empty() { about.name } else { format!("{}: {}", about.name, about.description) };
         all.push(Compared { run: name, description, loo: Loo::new(&likelihood, n), verdict, evidence });
     }
     all.sort_by(|a, b| b.loo.elpd().value.total_cmp(&a.loo.elpd().value));
@@ -118,7 +119,7 @@ fn text(all: &[Compared]) -> String {
     text += "\nelpd: the expected log density of new observations, by leaving each out (PSIS-LOO); higher is better. log p(x): \
              the evidence, which depends on priors.\n";
     for c in all {
-        let _ = writeln!(text, "{}: {}", c.run, c.description);
+        let _ = writeln!(text, "{} is {}", c.run, c.description);
         if c.verdict != "good" {
             let _ = writeln!(text, "  its verdict is {}", c.verdict);
         }

@@ -125,7 +125,8 @@ fn table(p: &Prediction, share: f64) -> String {
     let mut text = if p.levels.is_empty() {
         "row,mean,sd,mean_low,mean_high,new_low,new_high\n".to_owned()
     } else {
-        let names = p.levels.iter().map(|l| format!(",\"P({})\",sd,low,high", l.replace('"', "\"\"")));
+        let columns = |l: String| ["P", "sd", "low", "high"].map(|what| format!(",\"{what}({l})\"")).concat();
+        let names = p.levels.iter().map(|l| columns(l.replace('"', "\"\"")));
         format!("row{}\n", names.collect::<String>())
     };
     for (row, means, new) in rows(p, share) {
