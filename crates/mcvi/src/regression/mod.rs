@@ -21,6 +21,7 @@ mod prior_choice;
 mod response;
 mod rows;
 mod saved;
+mod separation;
 mod stan;
 mod table;
 mod turned;
@@ -209,6 +210,12 @@ impl Regression {
         let mut notes = vec![];
         let left = Left::of(formula, options)?;
         let terms = left.terms(formula, frame)?;
+        let mut own = vec![];
+        left.response.columns(&mut own);
+        if !own.is_empty() && own.iter().all(|c| terms.columns().contains(c)) {
+            let what = "the response is also on the right side, where it would explain itself; leave it out there";
+            return Err(formula.at(&left.response, what));
+        }
         let frame = complete(frame, &left.columns(&terms), options.missing, &mut notes)?;
         let frame = &*frame;
         let family = options.family;
@@ -260,6 +267,15 @@ impl Regression {
                 "`{label}` is a linear combination of other columns: the data cannot tell their coefficients apart, only \
                  the priors do"
             ));
+        }
+        if family == Family::Bernoulli {
+            let labels = design.columns.iter().map(|c| c.label.as_str());
+            for label in separation::separating(labels, &rows.x, &rows.y, terms.intercept) {
+                notes.push(format!(
+                    "{label} separates the outcomes: the data alone would make its coefficient infinite, only the prior keeps it \
+                     finite"
+                ));
+            }
         }
         let scale = scale(family, terms.intercept, is_located, &rows, frame)?;
         let predictors = predictors(&design, groups, (&terms, family), &response.levels, &mut names);

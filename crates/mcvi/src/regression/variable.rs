@@ -11,6 +11,8 @@ use crate::error::Result;
 
 /// Maximum number of levels of a categorical column with coefficients of their own.
 const LEVELS: usize = 50;
+/// So many levels that are numbers but for signs are no categories.
+const NUMBERS: usize = 10;
 /// Maximum degree of a polynomial.
 const DEGREE: usize = 15;
 /// Maximum number of columns of a spline.
@@ -66,7 +68,19 @@ impl Variable {
     /// Learn from the data how a variable becomes columns.
     pub fn learn(formula: &Formula, node: &Node, frame: &Frame) -> Result<Self> {
         let basis = match &node.kind {
-            Kind::Name(name) if frame.find(name)?.is_categorical(frame)? => Variable::levels(name, frame)?,
+            Kind::Name(name) if frame.find(name)?.is_categorical(frame)? => {
+                let levels = sorted(frame.find(name)?.labels());
+                if levels.len() > NUMBERS && levels.iter().all(|level| is_nearly_number(level)) {
+                    let what = format!(
+                        "column `{name}` has {} levels that are numbers but for signs, such as `{}`; remove these, or write \
+                         factor({name}) for categories",
+                        levels.len(),
+                        shown(&levels[0])
+                    );
+                    return Err(frame.mistake(what));
+                }
+                Variable::levels(name, frame)?
+            }
             Kind::Call(name, arguments) if LEARNED.contains(&name.as_str()) && name != "log" => {
                 Variable::learned(formula, node, (name, arguments), frame)?
             }
@@ -238,6 +252,13 @@ pub(super) fn sorted(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
+/// Whether a text is a number with a sign of a currency or a unit at one end, or with separators of thousands.
+fn is_nearly_number(text: &str) -> bool {
+    let is_sign = |c: char| !c.is_ascii() || "$%".contains(c) || c.is_whitespace();
+    let digits: String = text.trim_matches(is_sign).chars().filter(|c| !",' _".contains(*c)).collect();
+    digits.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
 fn sorted_numbers(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -373,6 +394,25 @@ mod tests {
         // At the left end only the first is not 0.
         assert!(sum(0).abs() < 1e-12 && (sum(3) - 1.0).abs() < 1e-12 && sum(2) > 0.99, "{splines:?}");
         assert!(splines.iter().all(|c| c.1.iter().all(|v| (-1e-12..=1.0 + 1e-12).contains(v))));
+    }
+
+    #[test]
+    fn numbers_with_signs_are_no_categories() {
+        for text in ["38%", "$1,000", "1 000 €", "−3", "12'000"] {
+            assert!(is_nearly_number(text), "{text}");
+        }
+        for text in ["18-25", "2024-01-31", "1st", "site 4", "%", "7a"] {
+            assert!(!is_nearly_number(text), "{text}");
+        }
+        let of = |formula: &str, count: usize| {
+            let texts: Vec<String> = (0..count).map(|i| format!("{i}%")).collect();
+            let frame = Frame::new().texts("x", texts.iter().map(|t| Some(t.as_str()))).expect("a frame");
+            let formula = Formula::parse(formula).expect("a formula");
+            let node = formula.sides().1.clone();
+            Variable::learn(&formula, &node, &frame).map(|v| v.is_categorical()).map_err(|e| e.to_string())
+        };
+        assert!(of("y ~ x", 40).is_err_and(|e| e.contains("column `x` has 40 levels that are numbers but for signs")));
+        assert_eq!((of("y ~ x", 5), of("y ~ factor(x)", 40)), (Ok(true), Ok(true)));
     }
 
     #[test]
