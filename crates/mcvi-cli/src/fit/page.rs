@@ -1,7 +1,7 @@
 //! The report of a fit.
 
 use super::result::{Outcome, advice, attempt_text, is_internal};
-use crate::number::{fixed, with_error};
+use crate::number::{counted, fixed, with_error};
 use crate::report::{self, Page, ParameterRow, Section, Table};
 use anyhow::Result;
 use mcvi::diagnostics::RELIABLE_K;
@@ -19,12 +19,11 @@ fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
         place.splice(4.., ["…".to_owned()]);
     }
     let bound = mode.diagnostics.as_ref().map_or_else(String::new, |j| format!("; bound {}", with_error(j.bound, 4)));
-    Ok(format!(
-        "{}{bound}; {:.1} % of the mass; found from {} starting points",
-        place.join(", "),
-        100.0 * mode.share,
-        mode.starts
-    ))
+    let found = match mode.starts {
+        0 => "by annealing or along rays".to_owned(),
+        n => format!("from {}", counted(n, "starting point")),
+    };
+    Ok(format!("{}{bound}; {:.1} % of the mass; found {found}", place.join(", "), 100.0 * mode.share))
 }
 
 /// The page of the report.

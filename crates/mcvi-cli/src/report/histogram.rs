@@ -16,6 +16,9 @@ pub struct Bins {
 /// Maximum distance of bins beyond the quartiles, in interquartile ranges: enough for all of a Gaussian, while a few
 /// outliers do not squeeze all other draws into one bin.
 const REACH: f64 = 6.0;
+/// The interquartile range of a Gaussian, in widths of its densest tenth; and how many values have one that says anything.
+const OF_TENTH: f64 = 5.37;
+const MANY: usize = 200;
 /// Whole numbers up to this range have a bin each.
 const EACH: f64 = 60.0;
 
@@ -29,7 +32,11 @@ impl Bins {
         let (q1, q3) = (quantile(&sorted, 0.25), quantile(&sorted, 0.75));
         let reach = if q3 > q1 { REACH * (q3 - q1) } else { f64::INFINITY };
         let (from, to) = (least.max(q1 - reach), most.min(q3 + reach));
-        let best = 2.0 * (q3 - q1) / (size.max(1) as f64).cbrt();
+        // Of several modes, the quartiles may lie in different ones.
+        let tenth = sorted.len() / 10;
+        let dense = sorted.windows(tenth + 1).map(|w| w[tenth] - w[0]).fold(f64::INFINITY, f64::min);
+        let spread = if sorted.len() >= MANY && dense > 0.0 { (OF_TENTH * dense).min(q3 - q1) } else { q3 - q1 };
+        let best = 2.0 * spread / (size.max(1) as f64).cbrt();
         let wanted = if best > 0.0 { ((to - from) / best).ceil().clamp(8.0, 50.0) } else { 20.0 };
         // Beyond 2^52 all numbers are whole, and bins of one unit are lost to rounding.
         if sorted.iter().all(|x| x.fract() == 0.0 && x.abs() < 1e15) {
@@ -115,6 +122,15 @@ mod tests {
                 assert!((area(bins, &odd) - f64::from(u8::from(finite > 0))).abs() < 1e-9, "{odd:?} {bins:?}");
             }
         }
+    }
+
+    #[test]
+    fn bins_are_narrow_enough_for_each_of_several_modes() {
+        // Three modes of width 0.2, ten apart.
+        let modes: Vec<f64> = (0..3000).map(|i| f64::from(i % 3) * 10.0 + f64::from(i / 3) * 2e-4).collect();
+        assert_eq!(Bins::new(&modes, modes.len()).count, 50);
+        let even: Vec<f64> = (0..3000).map(|i| f64::from(i) * 1e-3).collect();
+        assert_eq!(Bins::new(&even, even.len()).count, 15);
     }
 
     #[test]
