@@ -382,6 +382,13 @@ fn more_seconds_than_a_clock_can_show_are_no_limit() {
 }
 
 #[test]
+fn a_density_without_an_integral_is_an_error_that_asks_for_priors() {
+    let flat = target(2, |_, z| z.slice(1, 0..1).square().sum(&[1]) * -0.5);
+    let error = infer(flat, &request(ChainChoice::Auto, 1)).map(|p| p.verdict).expect_err("nothing to fit");
+    assert!(error.to_string().contains("proper prior"), "{error}");
+}
+
+#[test]
 fn impossible_requests_are_refused() {
     let refused = |change: &dyn Fn(&mut Request), says: &str| {
         let mut request = Request::default();

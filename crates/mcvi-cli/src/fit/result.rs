@@ -207,14 +207,13 @@ impl Outcome {
             let kept = if i == self.posterior.kept { " (kept)" } else { "" };
             let _ = writeln!(text, "  {}{kept}\n    {}", attempt.chain, attempt_text(attempt));
         }
-        let kind = if self.posterior.is_reweightable() { "reweighted" } else { "raw" };
+        let kind = if self.posterior.is_reweightable() { "Reweighted" } else { "Raw" };
         // Those that only the computation needs come last.
         let internal = self.posterior.model.internal();
         let own = self.summaries.0.iter().take(SHOWN).filter(|(name, _)| !is_internal(&internal, name));
         let own = SummaryTable(own.cloned().collect());
         let (count, shown) = (own.0.len(), own.to_string());
-        let (header, rows) = shown.split_once('\n').unwrap_or((&shown, ""));
-        let _ = writeln!(text, "\n{header}   ({kind} summaries)\n{rows}");
+        let _ = writeln!(text, "\n{kind} summaries\n{shown}");
         if self.summaries.0.len() > count {
             let _ = writeln!(text, "… and {} more; --json or --out has them all", self.summaries.0.len() - count);
         }

@@ -124,7 +124,10 @@ impl Approximation {
     /// Another chain for the same target and hardware, with another initialisation.
     pub fn restarted(&self, chain: Chain, initialisation: Initialisation) -> Result<Self> {
         if !initialisation.is_finite() {
-            let why = "it is not finite: some of the draws it was made from have diverged".to_owned();
+            let why =
+                "it is not finite: some of the draws it was made from have diverged; does every parameter have a \
+                       proper prior?"
+                    .to_owned();
             return Err(Error::Setting { what: "initialisation", why });
         }
         Approximation::initialised(self.target.clone(), chain, initialisation, self.hardware)
