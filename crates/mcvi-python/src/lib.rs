@@ -6,8 +6,10 @@
 
 mod arrays;
 mod errors;
+mod expression;
 mod function;
 mod interrupts;
+mod log_density;
 mod model;
 mod posterior;
 mod python_model;
@@ -42,6 +44,8 @@ fn describe_chain(py: Python<'_>, json: &str) -> PyResult<(String, String)> {
 fn _mcvi(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::Model>()?;
+    module.add_class::<log_density::LogDensity>()?;
+    module.add_function(wrap_pyfunction!(log_density::expression_functions, module)?)?;
     module.add_class::<posterior::Fit>()?;
     module.add_class::<posterior::SavedFit>()?;
     module.add_class::<vae::DeepModel>()?;

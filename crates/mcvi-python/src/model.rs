@@ -1,6 +1,7 @@
 //! Models of all kinds as one opaque object.
 
 use crate::errors::{Failure, exception};
+use crate::log_density::LogDensity;
 use crate::python_model::PythonModel;
 use crate::{arrays, errors};
 use mcvi::regression::Regression;
@@ -17,15 +18,17 @@ use std::sync::Arc;
 pub struct Model {
     pub model: Arc<dyn BayesianModel>,
     pub failure: Failure,
-    /// The object of Python whose functions it calls, if it does.
+    /// The object of Python that it is made from, if it is.
     pub object: Option<Py<PyAny>>,
+    /// Whether its log density is a call of Python.
+    pub calls_python: bool,
     /// The regression that it is, for predictions.
     pub regression: Option<Regression>,
 }
 
 impl Model {
     pub fn native(model: Arc<dyn BayesianModel>) -> Self {
-        Model { model, failure: Failure::default(), object: None, regression: None }
+        Model { model, failure: Failure::default(), object: None, calls_python: false, regression: None }
     }
 }
 
@@ -55,10 +58,16 @@ impl Model {
         self.model.dim()
     }
 
-    /// The object of Python whose functions it calls, if it does.
+    /// The object of Python that it is made from, if it is.
     #[getter]
     fn python_object(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.object.as_ref().map(|object| object.clone_ref(py))
+    }
+
+    /// Whether its log density is a call of Python.
+    #[getter]
+    fn calls_python(&self) -> bool {
+        self.calls_python
     }
 
     /// Name, shape and labels along each axis of every parameter.
@@ -122,10 +131,14 @@ pub fn stan_model(
     opened.map(|model| Model::native(Arc::new(model))).map_err(|e| exception(py, &e))
 }
 
-/// A model that is an object with the methods of `mcvi.Model`.
+/// A model that is an object with the methods of `mcvi.Model`; its log density is the one given, or else calls of the object.
 #[pyfunction]
-pub fn python_model(object: &Bound<'_, PyAny>) -> PyResult<Model> {
-    let model = PythonModel::new(object)?;
+#[pyo3(signature = (object, log_density=None))]
+pub fn python_model(object: &Bound<'_, PyAny>, log_density: Option<PyRef<'_, LogDensity>>) -> PyResult<Model> {
+    let program = log_density.map(|density| density.program.clone());
+    let calls_python = program.is_none();
+    let model = PythonModel::new(object, program)?;
     let failure = model.function().failure.clone();
-    Ok(Model { model: Arc::new(model), failure, object: Some(object.clone().unbind()), regression: None })
+    let object = Some(object.clone().unbind());
+    Ok(Model { model: Arc::new(model), failure, object, calls_python, regression: None })
 }

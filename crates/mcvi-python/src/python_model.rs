@@ -1,6 +1,7 @@
 //! A model whose log density is a function of Python: what inference asks of it, it asks its object.
 
 use crate::arrays::{self, from_python, named_quantity};
+use crate::expression::Program;
 use crate::function::PythonFunction;
 use mcvi::model::{Quantities, Quantity};
 use mcvi::{About, Axes, BayesianModel, Error, Expr, External, Hardware, Parameter, Result, Scope, Source, Target};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 /// An object with the methods of `mcvi.Model`.
 pub struct PythonModel {
     function: Arc<PythonFunction>,
+    /// The log density, where it needs no call of Python.
+    program: Option<Arc<Program>>,
     about: About,
     parameters: Vec<Parameter>,
     observations: Vec<Quantity>,
@@ -21,7 +24,7 @@ pub struct PythonModel {
 type Described = (String, Vec<usize>, usize, Vec<Vec<String>>);
 
 impl PythonModel {
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn new(object: &Bound<'_, PyAny>, program: Option<Arc<Program>>) -> PyResult<Self> {
         let name: String = object.getattr("name")?.extract()?;
         let about = About {
             name: name.clone(),
@@ -35,6 +38,7 @@ impl PythonModel {
         let dim = object.getattr("dim")?.extract()?;
         Ok(PythonModel {
             function: Arc::new(PythonFunction::new(object.clone().unbind(), name, dim)),
+            program,
             about,
             parameters: parameters
                 .into_iter()
@@ -65,7 +69,8 @@ impl Target for PythonModel {
     }
 
     fn log_density<'g>(&self, _: &Scope<'g>, z: Expr<'g>) -> Expr<'g> {
-        z.external(self.function.clone() as Arc<dyn External>)
+        let built = self.program.as_ref().and_then(|program| program.build(z).ok());
+        built.unwrap_or_else(|| z.external(self.function.clone() as Arc<dyn External>))
     }
 }
 

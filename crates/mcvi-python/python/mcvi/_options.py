@@ -24,5 +24,5 @@ def words(options: Mapping[str, Any]) -> list[str]:
 
 
 def threads(wanted: Optional[int], model: _mcvi.Model) -> Optional[int]:
-    """The threads to use: one for a model in Python, since others could only wait for the interpreter's lock."""
-    return 1 if wanted is None and model.python_object is not None else wanted
+    """The threads to use: one for a model that calls Python, since others could only wait for the interpreter's lock."""
+    return 1 if wanted is None and model.calls_python else wanted

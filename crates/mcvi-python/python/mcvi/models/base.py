@@ -56,11 +56,15 @@ class Model:
         """Draws of the parameters from the prior; None if it has none."""
         return None
 
+    def _log_density(self) -> Optional[_mcvi.LogDensity]:
+        """The log density as the engine computes it itself; None if it has to call this object."""
+        return None
+
     def _native(self) -> _mcvi.Model:
         # One native object for each model: the engine knows a function by its identity.
         native = self.__dict__.get("_native_model")
         if native is None:
-            native = self.__dict__["_native_model"] = _mcvi.python_model(self)
+            native = self.__dict__["_native_model"] = _mcvi.python_model(self, self._log_density())
         return native
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,11 @@ try:  # double precision, whatever the program around has chosen
 except ImportError:  # before JAX 0.8
     from jax.experimental import enable_x64 as double
 
+from mcvi import _mcvi
 from mcvi._errors import UsageError
 from mcvi.models.base import Model
+from mcvi.models.lowering import difference, lower
+from mcvi.models.trace import Uncovered
 
 #: Rows up to which a program is compiled for every power of two; beyond, for every other one.
 FEW = 64
@@ -23,9 +26,15 @@ MOST = 4096
 
 
 class JaxDensity(Model):
-    """A model whose log density ``[rows, dim] -> [rows]`` is a function of JAX."""
+    """A model whose log density ``[rows, dim] -> [rows]`` is a function of JAX.
 
-    def _compile(self, density: Callable[[jax.Array], jax.Array]) -> None:
+    The engine computes it itself where it can; else, and for all else, JAX is called.
+    """
+
+    def _compile(self, point: Callable[[jax.Array], jax.Array], batch: Optional[Callable[[jax.Array], jax.Array]] = None) -> None:
+        """From the log density of a point, and that of a batch if there is one beside."""
+        self._point, density = point, batch or jax.vmap(point)
+
         def both(z: jax.Array) -> tuple[jax.Array, jax.Array]:
             values, pull = jax.vjp(density, z)
             return values, pull(jnp.ones_like(values))[0]
@@ -35,6 +44,20 @@ class JaxDensity(Model):
             return jax.jvp(jax.grad(lambda z: density(z).sum()), (z,), (v,))[1]
 
         self._value, self._both, self._product = jax.jit(density), jax.jit(both), jax.jit(product)
+
+    def _log_density(self) -> Optional[_mcvi.LogDensity]:
+        try:
+            with double(True):
+                lowered = lower(self._point, self.dim)
+            why = difference(lowered, self.values_and_gradients, self.dim)
+        except Uncovered as error:
+            lowered, why = None, str(error)
+        except Exception as error:  # JAX has changed, say: calling it still works
+            lowered, why = None, f"{type(error).__name__}: {error}"
+        if why is None:
+            return lowered
+        self.notes = (*self.notes, f"The log density is computed by calls of JAX, which take longer; the engine does not have {why}.")
+        return None
 
     def values(self, z: np.ndarray) -> np.ndarray:
         return batched(self._value, z)
@@ -52,10 +75,13 @@ class JaxModel(JaxDensity):
     def __init__(self, log_density: Callable[[jax.Array], jax.Array], dim: int, name: str) -> None:
         self.name, self.description, self.dim = name, "a log density in JAX", dim
         self._density = log_density
-        self._compile(self._of_rows(log_density))
+        if self._takes_rows(log_density):
+            self._compile(lambda z: log_density(z[None])[0], log_density)
+        else:
+            self._compile(log_density)
 
-    def _of_rows(self, density: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-        """The function of a batch: it is one, or it is one of a point."""
+    def _takes_rows(self, density: Callable[[jax.Array], jax.Array]) -> bool:
+        """Whether it is a function of a batch, and not of a point."""
         if self.dim < 1:
             raise UsageError(f"dim: at least one coordinate is needed, not {self.dim}")
         shapes = {}
@@ -68,9 +94,9 @@ class JaxModel(JaxDensity):
                     shapes[shape] = error
         rows, point = shapes.values()
         if rows == (self.dim + 1,):
-            return density
+            return True
         if point == ():
-            return jax.vmap(density)
+            return False
         if isinstance(rows, Exception):
             raise rows
         raise UsageError(

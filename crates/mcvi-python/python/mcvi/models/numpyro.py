@@ -39,7 +39,7 @@ class NumPyroModel(JaxDensity):
         self.description = "a NumPyro model"
         with double(True):
             self._read()
-        self._compile(jax.vmap(lambda z: -potential_energy(model, args, kwargs, self._unravel(z))))
+        self._compile(lambda z: -potential_energy(model, args, kwargs, self._unravel(z)))
         self._constrained = jax.jit(
             jax.vmap(lambda z: constrain_fn(model, args, kwargs, self._unravel(z), return_deterministic=True))
         )

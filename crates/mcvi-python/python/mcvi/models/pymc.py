@@ -49,7 +49,7 @@ class PyMCModel(JaxDensity):
         self._known = [rv.name for rv in known]
         density = compiled(self._values, [model.logp()])
         constrained = compiled(self._values, model.replace_rvs_by_values(known))
-        self._compile(jax.vmap(lambda z: density(*self._unravel(z))[0]))
+        self._compile(lambda z: density(*self._unravel(z))[0])
         self._constrained = jax.jit(jax.vmap(lambda z: tuple(constrained(*self._unravel(z)))))
         likelihood = compiled(self._values, model.logp(model.observed_RVs, sum=False)) if model.observed_RVs else None
         self._likelihood = likelihood and jax.jit(jax.vmap(lambda z: tuple(likelihood(*self._unravel(z)))))
