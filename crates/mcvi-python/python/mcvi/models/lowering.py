@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mcvi import _mcvi
-from mcvi.models.trace import Equation, Uncovered, Value, equations, evaluate, loop, needed
+from mcvi.models.trace import Equation, Uncovered, Value, equations, evaluate, loop, needed, supports
 
 #: Functions that work element by element and have the same name there.
 FUNCTIONS = frozenset(_mcvi.expression_functions())
@@ -28,13 +28,14 @@ HOW = {"sum": "sum", "prod": "product", "max": "max", "min": "min", "logsumexp":
 def lower(density: Callable[[jax.Array], jax.Array], dim: int) -> _mcvi.LogDensity:
     """The log density of a point as the engine computes it; :class:`Uncovered` if it cannot."""
     traced = jax.make_jaxpr(density)(jax.ShapeDtypeStruct((dim,), jnp.float64))
-    point = Value((dim,), np.dtype(np.float64))
+    point = Value((dim,), np.dtype(np.float64), of_point=True)
     found, (result,) = equations(traced.jaxpr, traced.consts, [point])
     if result.size != 1:
         raise Uncovered("a log density that is not one number")
-    writer = Writer()
+    rest = needed(found, [result])
+    writer = Writer(supports(rest, result))
     start = writer.name(point)
-    writer.run(needed(found, [result]), [result])
+    writer.run(rest, [result])
     text = json.dumps({"point": start, "steps": writer.steps, "result": writer.number(result)}, default=int)
     return _mcvi.LogDensity(text, writer.arrays)
 
@@ -72,7 +73,8 @@ def difference(
 class Writer:
     """Writes down the operations of equations, with names for their values."""
 
-    def __init__(self) -> None:
+    def __init__(self, supports: set[int]) -> None:
+        self._supports = supports
         self.steps: list[dict[str, Any]] = []
         self.arrays: list[np.ndarray] = []
         self._names: dict[int, int] = {}
@@ -101,11 +103,11 @@ class Writer:
         array = np.asarray(array)
         if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
             raise Uncovered(f"numbers of the type {array.dtype}")
-        self.arrays.append(np.ascontiguousarray(array, dtype=np.float64))
+        self.arrays.append(np.array(array, dtype=np.float64, order="C"))
         return self.add("literal", array=len(self.arrays) - 1)
 
     def indices(self, array: np.ndarray) -> int:
-        self.arrays.append(np.ascontiguousarray(array, dtype=np.int32))
+        self.arrays.append(np.array(array, dtype=np.int32, order="C"))
         return self.add("literal", array=len(self.arrays) - 1)
 
     def number(self, value: Value) -> int:
@@ -304,6 +306,12 @@ class Writer:
     def _select_n(self, equation: Equation, which: Value, *cases: Value) -> int:
         if len(cases) == 1:
             return self.number(cases[0])
+        if id(equation) in self._supports:
+            # A term that has no derivative: gradients need no selections.
+            nothing = [self.literal(-np.inf if case.is_fixed else 0.0) for case in cases]
+            outside = self.map("select", which.shape, self.number(which), *nothing)
+            inside = next(case for case in cases if not case.is_fixed)
+            return self.map("add", equation.outputs[0].shape, self.number(inside), outside)
         done = self.number(cases[-1])
         for i in range(len(cases) - 2, -1, -1):
             here = self.number(which)

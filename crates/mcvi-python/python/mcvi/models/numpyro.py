@@ -17,6 +17,8 @@ from mcvi.models.jax import JaxDensity, batched, double
 
 #: Draws whose likelihoods and predictions are computed at once.
 CHUNK = 1000
+#: Draws from the prior that are made one by one: to compile the model for rows takes as long as hundreds of them.
+FEW = 64
 
 
 class NumPyroModel(JaxDensity):
@@ -37,9 +39,12 @@ class NumPyroModel(JaxDensity):
         self._dims, self._coords = dict(dims), dict(coords)
         self.name = getattr(model, "__name__", type(model).__name__)
         self.description = "a NumPyro model"
+        self._free = handlers.uncondition(model)
         with double(True):
             self._read()
         self._compile(lambda z: -potential_energy(model, args, kwargs, self._unravel(z)))
+        # As functions that are compiled once: Predictive alone would do so in every call.
+        self._predicted = jax.jit(lambda key, some: Predictive(self._free, some)(key, *args, **kwargs))
         self._constrained = jax.jit(
             jax.vmap(lambda z: constrain_fn(model, args, kwargs, self._unravel(z), return_deterministic=True))
         )
@@ -108,7 +113,7 @@ class NumPyroModel(JaxDensity):
                 some = {name: value[start : start + CHUNK] for name, value in parameters.items()}
                 key, now = jax.random.split(key)
                 per_site = log_likelihood(self._model, some, *self._args, **self._kwargs)
-                drawn = Predictive(handlers.uncondition(self._model), some)(now, *self._args, **self._kwargs)
+                drawn = self._predicted(now, some)
                 for name in self._observed:
                     likelihoods[name].append(numbers(per_site[name]))
                     predictions[name].append(numbers(drawn[name]))
@@ -119,11 +124,20 @@ class NumPyroModel(JaxDensity):
         with double(True):
             key = jax.random.PRNGKey(seed % 2**32)
             try:
-                drawn = Predictive(handlers.uncondition(self._model), num_samples=count)(key, *self._args, **self._kwargs)
+                if count > FEW:
+                    drawn = Predictive(self._free, num_samples=count)(key, *self._args, **self._kwargs)
+                else:
+                    rows = [self._drawn(key) for key in jax.random.split(key, count)]
+                    drawn = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
             except NotImplementedError:  # an improper prior
                 return None
         parameters = {name: numbers(drawn[name]) for name in self._latent}
         return {"parameters": parameters, "predictive": {name: numbers(drawn[name]) for name in self._observed}}
+
+    def _drawn(self, key: jax.Array) -> dict[str, Any]:
+        """All sites of one draw from the prior."""
+        trace = handlers.trace(handlers.seed(self._free, key)).get_trace(*self._args, **self._kwargs)
+        return {name: site["value"] for name, site in trace.items() if site["type"] == "sample"}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"made_of": (self._model, self._args, self._kwargs, self._dims, self._coords)}

@@ -23,6 +23,8 @@ CALLS = {
     "remat",
     "remat2",
 }
+#: Primitives that move elements of the first operand elsewhere.
+MOVES = {"broadcast_in_dim", "dynamic_slice", "gather", "reshape", "slice", "split", "squeeze", "transpose"}
 #: Functions with derivatives of their own that have the same meaning and the same derivatives in the engine. Followed into, they
 #: would lose them: the derivative of max(x, 0) + log1p(exp(-|x|)) at 0 is not that of softplus.
 WHOLE = {"logaddexp"}
@@ -43,6 +45,8 @@ class Value:
     #: Its elements in each iteration of the loop that it is in, where they are known.
     each: Optional[np.ndarray] = None
     source: Optional[Equation] = None
+    #: Whether its elements are coordinates of the point, which are finite.
+    of_point: bool = False
 
     def __post_init__(self) -> None:
         if 0 in self.shape and self.known is None:
@@ -120,7 +124,11 @@ def _follow(jaxpr: Any, constants: Sequence[Value], inputs: Sequence[Value], fou
             if _is_whole(equation):
                 equation.name = equation.params["name"]
             # Random keys have no plain type, and are never more than intermediate.
-            results = [Value(tuple(var.aval.shape), var.aval.dtype, source=equation) for var in eqn.outvars]
+            moved = equation.name in MOVES and operands[0].of_point
+            results = [Value(tuple(v.aval.shape), v.aval.dtype, source=equation, of_point=moved) for v in eqn.outvars]
+            certain = _certain(equation)
+            if certain is not None:
+                results[0].known = np.full(results[0].shape, certain)
             equation.outputs = results
             found.append(equation)
         values.update(zip(eqn.outvars, results))
@@ -141,6 +149,50 @@ def _called(equation: Equation) -> Optional[tuple[Any, Sequence[Any], list[Value
         if inner is not None:
             return getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands
     return None
+
+
+def _certain(equation: Equation) -> Optional[bool]:
+    """What a test of coordinates of the point for being finite gives; None for anything else. NumPyro's densities are full of them."""
+    if not equation.inputs or not equation.inputs[0].of_point:
+        return None
+    x, y = equation.inputs[0], equation.inputs[-1]
+    if equation.name == "is_finite":
+        return True
+    if equation.name not in ("eq", "ne"):
+        return None
+    if x is y:
+        return equation.name == "eq"
+    is_infinite = y.known is not None and y.size == 1 and np.isinf(np.asarray(y.known)).all()
+    return equation.name == "ne" if is_infinite else None
+
+
+def supports(found: Sequence[Equation], result: Value) -> set[int]:
+    """Selections of −∞ where a point has no density, which the result is a sum of: their identities, and of nothing else.
+
+    Outside of the support of one term the density is zero, whatever the other terms are.
+    """
+    uses: dict[int, int] = {}
+    for equation in found:
+        for value in equation.inputs:
+            uses[id(value)] = uses.get(id(value), 0) + 1
+    chosen, open_ = set(), [(result, 1)]
+    while open_:
+        value, sign = open_.pop()
+        step = value.source
+        if step is None or value.is_fixed or (value is not result and uses.get(id(value)) != 1):
+            continue
+        if step.name in ("add", "add_any", "reduce_sum", "reshape", "squeeze", "copy", "convert_element_type"):
+            open_.extend((operand, sign) for operand in step.inputs)
+        elif step.name == "neg":
+            open_.append((step.inputs[0], -sign))
+        elif step.name == "sub":
+            open_.extend([(step.inputs[0], sign), (step.inputs[1], -sign)])
+        elif step.name == "select_n" and sign > 0 and len(step.inputs) == 3 and not step.inputs[0].is_fixed:
+            other = [case for case in step.inputs[1:] if not (case.is_fixed and np.all(np.asarray(case.array()) == -np.inf))]
+            if len(other) == 1:
+                chosen.add(id(step))
+                open_.append((other[0], sign))
+    return chosen
 
 
 def _is_whole(equation: Equation) -> bool:
