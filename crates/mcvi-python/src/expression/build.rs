@@ -111,6 +111,7 @@ impl<'g> Builder<'_, 'g> {
                 let why = format!("{} has {} operands, not {}", function.name, function.operands, of.len());
                 return Err(Error::Setting { what: "program", why });
             }
+            Op::Polygamma { of, order } => self.rows_of(*of)?.polygamma(*order),
             Op::Reshape { of, shape } => self.rows_of(*of)?.reshape(self.rowed(shape)),
             Op::Broadcast { of, shape, axes } => {
                 let own = self.shape(*of)?;

@@ -82,6 +82,7 @@ functions! {
     "not" |x| 1.0 - x;
     "or" |a, b| a.max(b);
     "pow" |a, b| a.pow(b);
+    "relu" |x| x.le(0.0).select(0.0, x);
     "rsqrt" |x| x.sqrt().recip();
     "select" |condition, otherwise, then| condition.select(then, otherwise);
     "sign" |x| x.sign();
@@ -108,7 +109,7 @@ fn asinh(x: Expr<'_>) -> Expr<'_> {
 fn atan2<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
     // Of the two quotients, the one that is at most 1.
     let steep = x.abs().lt(y.abs());
-    let flat = (y / steep.select(1.0, x)).atan() + x.lt(0.0).select(y.lt(0.0).select(-PI, PI).broadcast_to(x.shape()), 0.0);
+    let flat = (y / steep.select(1.0, x)).atan() + x.lt(0.0).select(y.lt(0.0).select(-PI, PI), 0.0);
     steep.select(y.sign() * FRAC_PI_2 - (x / steep.select(y, 1.0)).atan(), flat)
 }
 

@@ -35,6 +35,7 @@ struct Step {
 enum Op {
     Literal { array: usize },
     Map { function: Function, of: Vec<usize>, shape: Vec<usize> },
+    Polygamma { of: usize, order: u32 },
     Reshape { of: usize, shape: Vec<usize> },
     /// Axis i of the operand becomes axis `axes[i]`.
     Broadcast { of: usize, shape: Vec<usize>, axes: Vec<usize> },

@@ -16,7 +16,7 @@ from mcvi.models.trace import Equation, Uncovered, Value, equations, evaluate, l
 #: Functions that work element by element and have the same name there.
 FUNCTIONS = frozenset(_mcvi.expression_functions())
 #: Operations that move elements from known places to others.
-MOVES = {"dynamic_slice", "dynamic_update_slice", "gather", "pad", "rev", "scatter"}
+MOVES = {"dynamic_slice", "dynamic_update_slice", "gather", "pad", "rev", "scatter", "stack", "tile"}
 #: Operations that change nothing.
 SAME = {"copy", "copy_p", "device_put", "optimization_barrier", "pvary", "sharding_constraint"}
 #: Operations on whole numbers that are not those on numbers.
@@ -150,7 +150,7 @@ class Writer:
 
     def equation(self, equation: Equation) -> None:
         name, params = equation.name, equation.params
-        write = getattr(self, f"_{name}", None)
+        write = getattr(self, "_" + name.replace("-", "_"), None)
         if name.startswith("reduce_") and name[7:] in HOW:
             done = self.add("reduce", of=self.number(equation.inputs[0]), how=HOW[name[7:]], axes=list(params["axes"]))
         elif name.startswith("cum") and name[3:] in HOW:
@@ -303,6 +303,12 @@ class Writer:
         self.check_types(equation)
         return self.map("pow", x.shape, self.number(x), self.literal(float(equation.params["y"])))
 
+    def _polygamma(self, equation: Equation, order: Value, x: Value) -> int:
+        orders = np.unique(order.array()) if order.is_fixed and not order.varies else []
+        if len(orders) != 1 or orders[0] not in range(20):
+            raise Uncovered("the primitive polygamma of such an order")
+        return self.add("polygamma", of=self.number(x), order=int(orders[0]))
+
     def _select_n(self, equation: Equation, which: Value, *cases: Value) -> int:
         if len(cases) == 1:
             return self.number(cases[0])
@@ -332,6 +338,19 @@ class Writer:
             chosen = Equation("select_n", None, {}, [which, *(made[i] for made in results)], [out])
             self._names[id(out)] = self._select_n(chosen, *chosen.inputs)
             self._kept.append(out)
+
+    def _argmax(self, equation: Equation, x: Value) -> int:
+        """The first place of the largest element: the smallest of those where it is."""
+        (axis,), of, shape = equation.params["axes"], self.number(x), list(x.shape)
+        if equation.name == "argmin":
+            of = self.map("neg", shape, of)
+        top = self.add("reduce", of=of, how="max", axes=[axis])
+        top = self.add("broadcast", of=top, shape=shape, axes=[i for i in range(len(shape)) if i != axis])
+        places = self.literal(np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))]))
+        found = self.map("select", shape, self.map("eq", shape, of, top), self.literal(float(shape[axis])), places)
+        return self.add("reduce", of=found, how="min", axes=[axis])
+
+    _argmin = _argmax
 
     def _dot_general(self, equation: Equation, a: Value, b: Value) -> int:
         self.check_types(equation)

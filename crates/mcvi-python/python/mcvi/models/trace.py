@@ -23,11 +23,11 @@ CALLS = {
     "remat",
     "remat2",
 }
-#: Primitives that move elements of the first operand elsewhere.
-MOVES = {"broadcast_in_dim", "dynamic_slice", "gather", "reshape", "slice", "split", "squeeze", "transpose"}
+#: Primitives whose results are elements of the first operand.
+SAME_ELEMENTS = {"broadcast_in_dim", "dynamic_slice", "gather", "reshape", "slice", "split", "squeeze", "transpose"}
 #: Functions with derivatives of their own that have the same meaning and the same derivatives in the engine. Followed into, they
 #: would lose them: the derivative of max(x, 0) + log1p(exp(-|x|)) at 0 is not that of softplus.
-WHOLE = {"logaddexp"}
+WHOLE = {"logaddexp", "relu"}
 
 
 class Uncovered(Exception):
@@ -121,10 +121,10 @@ def _follow(jaxpr: Any, constants: Sequence[Value], inputs: Sequence[Value], fou
             body, own, operands = inner
             results = _follow(body, [constant(array) for array in own], operands, found)
         else:
-            if _is_whole(equation):
-                equation.name = equation.params["name"]
+            if _whole(equation):
+                equation.name = _whole(equation)
             # Random keys have no plain type, and are never more than intermediate.
-            moved = equation.name in MOVES and operands[0].of_point
+            moved = equation.name in SAME_ELEMENTS and operands[0].of_point
             results = [Value(tuple(v.aval.shape), v.aval.dtype, source=equation, of_point=moved) for v in eqn.outvars]
             certain = _certain(equation)
             if certain is not None:
@@ -142,7 +142,7 @@ def _called(equation: Equation) -> Optional[tuple[Any, Sequence[Any], list[Value
         branches = equation.params["branches"]
         chosen = branches[int(np.clip(operands[0].array(), 0, len(branches) - 1))]
         return chosen.jaxpr, chosen.consts, operands[1:]
-    if equation.name not in CALLS or _is_whole(equation):
+    if equation.name not in CALLS or _whole(equation):
         return None
     for param in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         inner = equation.params.get(param)
@@ -195,8 +195,13 @@ def supports(found: Sequence[Equation], result: Value) -> set[int]:
     return chosen
 
 
-def _is_whole(equation: Equation) -> bool:
-    return equation.name == "custom_jvp_call" and equation.params.get("name") in WHOLE and not equation.is_fixed
+def _whole(equation: Equation) -> Optional[str]:
+    """The name of a function that is not followed into."""
+    if equation.name != "custom_jvp_call" or equation.is_fixed:
+        return None
+    body = equation.params["call_jaxpr"]
+    name = getattr(getattr(body, "jaxpr", body).debug_info, "func_name", None)
+    return name if name in WHOLE else None
 
 
 def needed(found: Sequence[Equation], results: Iterable[Value]) -> list[Equation]:
@@ -204,7 +209,7 @@ def needed(found: Sequence[Equation], results: Iterable[Value]) -> list[Equation
     wanted = {id(value) for value in results}
     kept = []
     for equation in reversed(found):
-        if not equation.is_fixed and any(id(value) in wanted for value in equation.outputs):
+        if not equation.is_fixed and any(id(value) in wanted and not value.is_fixed for value in equation.outputs):
             wanted.update(id(value) for value in equation.inputs)
             kept.append(equation)
     return kept[::-1]
