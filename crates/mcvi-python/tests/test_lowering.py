@@ -200,8 +200,21 @@ def compared(z):
     count = positive.sum() + (z != 0).astype(int).sum() + (z <= 0.5).astype(jnp.float64) @ z
     clipped = jnp.clip(z, -0.5, 0.7) + lax.clamp(-0.3, z, 0.4) + jnp.maximum(z, Y) * jnp.minimum(z, 0.2)
     chosen = jnp.select([z < -1, z < 0.5], [z, z**2], jnp.cos(z))
+    turned = (z + np.pi) % (2 * np.pi) + lax.rem(z, 0.7)
     finite = jnp.where(jnp.isfinite(jnp.exp(z)) & ~jnp.isnan(z), z, 0.0)
-    return (mixed + signs + clipped + chosen + finite).sum() + count + jax.nn.relu(z).sum() + jax.nn.elu(z).sum()
+    return (mixed + signs + clipped + chosen + turned + finite).sum() + count + jax.nn.relu(z).sum() + jax.nn.elu(z).sum()
+
+
+def supported(z):
+    """Terms that are −∞ outside of their support."""
+    bounded = jnp.where((z[:3] > -9) & (z[:3] < 9), stats.norm.logpdf(z[:3], 0.3, 1.1), -jnp.inf)
+    shared = jnp.where(z[3] < 9, z[3] ** 2, -jnp.inf)
+    return bounded.sum() - jnp.where(z[4] > -9, z[4] ** 2, -jnp.inf) + shared + jnp.exp(shared) + jnp.where(z[5] < 9, -1.0, -jnp.inf)
+
+
+def cross_entropy(z):
+    logits = X @ z[:3]
+    return -(jnp.clip(logits, 0) + jnp.log1p(jnp.exp(-jnp.abs(logits))) - (Y > 0) * logits).sum()
 
 
 def guarded(z):
@@ -257,6 +270,8 @@ MODELS = [
     elementary,
     special_functions,
     compared,
+    supported,
+    cross_entropy,
     guarded,
     stopped,
     empty,

@@ -83,11 +83,14 @@ functions! {
     "or" |a, b| a.max(b);
     "pow" |a, b| a.pow(b);
     "relu" |x| x.le(0.0).select(0.0, x);
+    // The remainder has the sign of the first.
+    "rem" |a, b| a - b * truncated(a / b);
     "rsqrt" |x| x.sqrt().recip();
     "select" |condition, otherwise, then| condition.select(then, otherwise);
     "sign" |x| x.sign();
     "sin" |x| x.sin();
     "sinh" |x| sinh(x);
+    "softplus" |x| x.softplus();
     "sqrt" |x| x.sqrt();
     "square" |x| x.square();
     "stop_gradient" |x| x.stop_gradient();
@@ -117,6 +120,10 @@ pub fn logaddexp<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     // Where one is infinite, it or the other is the result.
     let apart = a - b;
     apart.abs().lt(f64::INFINITY).select(b + apart.softplus(), a.max(b))
+}
+
+fn truncated(x: Expr<'_>) -> Expr<'_> {
+    x.sign() * x.abs().floor()
 }
 
 fn sinh(x: Expr<'_>) -> Expr<'_> {

@@ -40,8 +40,8 @@ def lower(density: Callable[[jax.Array], jax.Array], dim: int) -> _mcvi.LogDensi
     return _mcvi.LogDensity(text, writer.arrays)
 
 
-#: Points at which a log density is compared with JAX's, and how far from the origin they lie.
-SCALES = (0.0, 0.1, 0.5, 1.0, 1.0, 2.0, 5.0, 20.0)
+#: How far from the origin the points lie at which a log density is compared with JAX's. Not at the origin, where there may be kinks.
+SCALES = (0.02, 0.1, 0.5, 1.0, 1.0, 2.0, 5.0, 20.0)
 #: By how much both may differ, relatively: rounding, which is more far out.
 NEAR, FAR = 1e-9, 1e-6
 
@@ -73,7 +73,7 @@ def difference(
 class Writer:
     """Writes down the operations of equations, with names for their values."""
 
-    def __init__(self, supports: set[int]) -> None:
+    def __init__(self, supports: dict[int, Value]) -> None:
         self._supports = supports
         self.steps: list[dict[str, Any]] = []
         self.arrays: list[np.ndarray] = []
@@ -312,11 +312,11 @@ class Writer:
     def _select_n(self, equation: Equation, which: Value, *cases: Value) -> int:
         if len(cases) == 1:
             return self.number(cases[0])
-        if id(equation) in self._supports:
+        inside = self._supports.get(id(equation))
+        if inside is not None:
             # A term that has no derivative: gradients need no selections.
-            nothing = [self.literal(-np.inf if case.is_fixed else 0.0) for case in cases]
+            nothing = [self.literal(0.0 if case is inside else -np.inf) for case in cases]
             outside = self.map("select", which.shape, self.number(which), *nothing)
-            inside = next(case for case in cases if not case.is_fixed)
             return self.map("add", equation.outputs[0].shape, self.number(inside), outside)
         done = self.number(cases[-1])
         for i in range(len(cases) - 2, -1, -1):

@@ -126,6 +126,9 @@ def _follow(jaxpr: Any, constants: Sequence[Value], inputs: Sequence[Value], fou
             # Random keys have no plain type, and are never more than intermediate.
             moved = equation.name in SAME_ELEMENTS and operands[0].of_point
             results = [Value(tuple(v.aval.shape), v.aval.dtype, source=equation, of_point=moved) for v in eqn.outvars]
+            softplus = _softplus(equation)
+            if softplus is not None:
+                equation.name, equation.inputs = "softplus", [softplus]
             certain = _certain(equation)
             if certain is not None:
                 results[0].known = np.full(results[0].shape, certain)
@@ -166,8 +169,29 @@ def _certain(equation: Equation) -> Optional[bool]:
     return equation.name == "ne" if is_infinite else None
 
 
-def supports(found: Sequence[Equation], result: Value) -> set[int]:
-    """Selections of −∞ where a point has no density, which the result is a sum of: their identities, and of nothing else.
+def _softplus(equation: Equation) -> Optional[Value]:
+    """The x of max(x, 0) + log1p(exp(−|x|)); None for anything else. NumPyro writes Bernoulli likelihoods so."""
+
+    def operand(value: Value, *names: str) -> Optional[Value]:
+        for name in names:
+            if value.source is None or value.source.name != name or value.is_fixed:
+                return None
+            value = next(x for x in value.source.inputs if not x.is_fixed)
+        return value
+
+    if equation.name != "add" or equation.is_fixed:
+        return None
+    for top, rest in (equation.inputs, equation.inputs[::-1]):
+        x, same = operand(top, "max"), operand(rest, "log1p", "exp", "neg", "abs")
+        if x is not None and x is same:
+            bound = [value for value in top.source.inputs if value is not x]
+            if len(bound) == 1 and bound[0].is_fixed and not bound[0].varies and np.all(bound[0].array() == 0):
+                return x
+    return None
+
+
+def supports(found: Sequence[Equation], result: Value) -> dict[int, Value]:
+    """Selections of −∞ where a point has no density, which the result is a sum of: by their identities, what is selected elsewhere.
 
     Outside of the support of one term the density is zero, whatever the other terms are.
     """
@@ -175,7 +199,7 @@ def supports(found: Sequence[Equation], result: Value) -> set[int]:
     for equation in found:
         for value in equation.inputs:
             uses[id(value)] = uses.get(id(value), 0) + 1
-    chosen, open_ = set(), [(result, 1)]
+    chosen, open_ = {}, [(result, 1)]
     while open_:
         value, sign = open_.pop()
         step = value.source
@@ -190,7 +214,7 @@ def supports(found: Sequence[Equation], result: Value) -> set[int]:
         elif step.name == "select_n" and sign > 0 and len(step.inputs) == 3 and not step.inputs[0].is_fixed:
             other = [case for case in step.inputs[1:] if not (case.is_fixed and np.all(np.asarray(case.array()) == -np.inf))]
             if len(other) == 1:
-                chosen.add(id(step))
+                chosen[id(step)] = other[0]
                 open_.append((other[0], sign))
     return chosen
 
