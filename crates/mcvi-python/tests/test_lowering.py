@@ -295,7 +295,7 @@ def test_derivatives_are_those_of_jax(density):
     z, v = np.random.default_rng(1).normal(size=(2, 7, 9))
     z[0] *= 3
     with double(True):
-        lowered = lower(density, 9)
+        lowered, _ = lower(density, 9)
     for ours, theirs in zip(lowered.derivatives(z, v), derivatives(density, z, v)):
         scale = 1 + np.abs(theirs).max()
         assert np.allclose(ours, theirs, rtol=1e-10, atol=1e-11 * scale)
@@ -306,10 +306,52 @@ def test_ties_are_shared_as_in_jax():
     density = lambda z: jax.nn.softplus(z).sum() + jnp.maximum(z, 0).sum() + jax.nn.relu(z).sum() + jnp.max(z)
     smooth = lambda z: jax.nn.softplus(z).sum() + jnp.logaddexp(z[0], z[1]) ** 2
     with double(True):
-        lowered = lower(density, 3)
-        lowered_smooth = lower(smooth, 3)
+        lowered, _ = lower(density, 3)
+        lowered_smooth, _ = lower(smooth, 3)
     z, v = np.zeros((1, 3)), np.ones((1, 3))
     for ours, theirs in zip(lowered.derivatives(z, v)[:2], derivatives(density, z, v)):
         assert np.allclose(ours, theirs, rtol=1e-13)
     for ours, theirs in zip(lowered_smooth.derivatives(z, v), derivatives(smooth, z, v)):
         assert np.allclose(ours, theirs, rtol=1e-13)
+
+
+def notes(density, dim=2):
+    model = mcvi.from_jax(density, dim)
+    return model._native().calls_python, " ".join(model.notes)
+
+
+def test_what_is_not_covered_is_called_and_named():
+    assert notes(lambda z: -(z @ z)) == (False, "")
+    for density, why in [
+        (lambda z: -(jnp.sort(z) ** 2).sum(), "the primitive sort"),
+        (lambda z: -lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * z[0]), (0, z[1]))[1] ** 2, "the primitive while"),
+        (lambda z: -(z[z[0].astype(int)] ** 2), "depend on the parameters"),
+        (lambda z: lax.scan(lambda c, x: (lax.scan(lambda d, y: (d * y + x, None), c, z)[0], None), z[0], z)[0], "a loop within"),
+    ]:
+        called, said = notes(density)
+        assert called and why in said and "calls of JAX" in said
+
+
+def test_a_derivative_of_its_own_is_not_lost():
+    @jax.custom_vjp
+    def clipped(x):
+        return x**2
+
+    clipped.defvjp(lambda x: (x**2, x), lambda x, ct: (jnp.clip(ct * 2 * x, -1e-3, 1e-3),))
+    called, said = notes(lambda z: -clipped(z).sum())
+    assert called and "differ at 8 of 8 points" in said
+
+
+def test_a_fallback_gives_the_same_posterior():
+    native, called = (
+        mcvi.fit(mcvi.from_jax(density, 2), chain="none")
+        for density in (lambda z: -(z @ z), lambda z: -(jnp.sort(z) ** 2).sum())
+    )
+    assert not native.notes and "the primitive sort" in called.notes[0] and "the primitive sort" in str(called)
+    assert abs(native.log_evidence.value - np.log(np.pi)) < 1e-6 and abs(called.log_evidence.value - np.log(np.pi)) < 1e-6
+
+
+def test_single_precision_is_not_followed():
+    """Somewhere PyMC rounds to single precision; the engine does not."""
+    called, said = notes(lambda z: -(z.astype(jnp.float32) ** 2).sum())
+    assert not called and not said

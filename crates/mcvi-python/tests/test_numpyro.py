@@ -102,3 +102,74 @@ def test_single_precision_elsewhere_is_not_disturbed(model):
     point = {"mu": jnp.array(0.0), "tau": jnp.array(1.0), "eta": jnp.zeros(8)}
     single = jax.jit(lambda p: log_density(schools, (sigma,), {"y": y}, p)[0])(point)
     assert single.dtype == jnp.float32 and np.isfinite(float(single))
+
+
+def test_the_engine_computes_the_density_and_finds_what_nuts_does(model):
+    import jax
+    from numpyro.infer import MCMC, NUTS
+
+    assert not model._native().calls_python and not model.notes
+    post = mcvi.fit(model)
+    assert post.verdict.is_good
+    stan = mcvi.fit(SCHOOLS, {"J": 8, "y": EFFECTS, "sigma": ERRORS})
+    difference = post.log_evidence.value - stan.log_evidence.value - np.log(2)
+    assert abs(difference) < 4 * np.hypot(post.log_evidence.se, stan.log_evidence.se)
+    mcmc = MCMC(NUTS(schools, target_accept_prob=0.95), num_warmup=1000, num_samples=4000, progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(1), np.array(ERRORS), y=np.array(EFFECTS))
+    ours, theirs = post.draws(4000), mcmc.get_samples()
+    for name in ("mu", "eta", "theta"):
+        spread = theirs[name].std(0)
+        # 4000 independent draws and at least 1000 effective ones: a standard error of 0.035 standard deviations.
+        assert (np.abs(ours[name].mean(0) - theirs[name].mean(0)) < 0.14 * spread).all(), name
+        assert (np.abs(ours[name].std(0) - spread) < 0.12 * spread).all(), name
+
+
+def test_sites_of_many_kinds_are_computed_by_the_engine():
+    rng = np.random.default_rng(3)
+    x, y, group = rng.normal(size=(30, 3)), rng.normal(size=30), rng.integers(0, 5, 30)
+
+    def correlated():
+        scale = numpyro.sample("scale", dist.HalfNormal(1).expand([3]).to_event(1))
+        factor = numpyro.sample("factor", dist.LKJCholesky(3, 2.0))
+        with numpyro.plate("groups", 5):
+            effect = numpyro.sample("effect", dist.MultivariateNormal(jnp.zeros(3), scale_tril=scale[:, None] * factor))
+        numpyro.sample("y", dist.Normal((effect[group] * x).sum(-1), 1.0), obs=y)
+
+    def mixture():
+        weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(3)))
+        mean = numpyro.sample("mean", dist.Normal(0, 3).expand([3]).to_event(1))
+        numpyro.sample("y", dist.MixtureSameFamily(dist.Categorical(weights), dist.Normal(mean, 1.0)), obs=y)
+
+    def in_time():
+        slope = numpyro.sample("slope", dist.Uniform(-1, 1))
+
+        def step(last, now):
+            state = numpyro.sample("state", dist.Normal(slope * last, 0.3))
+            numpyro.sample("y", dist.Normal(state, 1.0), obs=now)
+            return state, None
+
+        numpyro.contrib.control_flow.scan(step, 0.0, jnp.array(y))
+
+    def counts():
+        rate = numpyro.sample("rate", dist.Gamma(2, 1))
+        numpyro.sample("y", dist.NegativeBinomial2(jnp.exp(x[:, 0]), rate), obs=np.abs(y).round().astype(int))
+
+    def improper():
+        scale = numpyro.sample("scale", dist.ImproperUniform(dist.constraints.positive, (), ()))
+        numpyro.sample("y", dist.Normal(0, scale), obs=y)
+
+    import numpyro.contrib.control_flow
+
+    for model in (correlated, mixture, in_time, counts, improper):
+        adapted = mcvi.from_numpyro(model)
+        assert not adapted._native().calls_python, adapted.notes
+
+
+def test_subsampled_plates_are_refused():
+    def subsampled():
+        mean = numpyro.sample("mean", dist.Normal(0, 1))
+        with numpyro.plate("rows", 30, subsample_size=10):
+            numpyro.sample("y", dist.Normal(mean, 1), obs=numpyro.subsample(jnp.arange(30.0), 0))
+
+    with pytest.raises(mcvi.UsageError, match="the plate rows is subsampled"):
+        mcvi.from_numpyro(subsampled)

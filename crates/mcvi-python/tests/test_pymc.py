@@ -58,3 +58,26 @@ def test_what_cannot_be_inferred_is_named():
         mcvi.from_pymc(discrete)
     with pytest.raises(mcvi.UsageError, match="no free variables"):
         mcvi.from_pymc(pm.Model())
+
+
+def test_the_engine_computes_the_density(model, schools):
+    """The same posterior as that of the program in Stan, whose prior of tau is not divided by its mass above zero."""
+    assert not model._native().calls_python and not model.notes
+    post, stan = mcvi.fit(model), mcvi.fit(*schools)
+    assert post.verdict.is_good
+    difference = post.log_evidence.value - stan.log_evidence.value - np.log(2)
+    assert abs(difference) < 4 * np.hypot(post.log_evidence.se, stan.log_evidence.se)
+    ours, theirs = post.draws(4000), stan.draws(4000)
+    for name in ("mu", "eta", "theta"):
+        spread = theirs[name].std(0)
+        assert (np.abs(ours[name].mean(0) - theirs[name].mean(0)) < 0.1 * spread).all(), name
+
+
+def test_single_precision_within_a_graph_is_not_followed():
+    """The densities of covariances have a part that PyMC rounds to single precision."""
+    x = np.random.default_rng(1).normal(size=(20, 3))
+    with pm.Model() as correlated:
+        factor, _, _ = pm.LKJCholeskyCov("factor", n=3, eta=2, sd_dist=pm.Exponential.dist(1.0))
+        pm.MvNormal("x", np.zeros(3), chol=factor, observed=x)
+    adapted = mcvi.from_pymc(correlated)
+    assert not adapted._native().calls_python, adapted.notes

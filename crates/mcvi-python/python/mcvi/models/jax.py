@@ -48,8 +48,8 @@ class JaxDensity(Model):
     def _log_density(self) -> Optional[_mcvi.LogDensity]:
         try:
             with double(True):
-                lowered = lower(self._point, self.dim)
-            why = difference(lowered, self.values_and_gradients, self.dim)
+                lowered, near = lower(self._point, self.dim)
+            why = difference(lowered, self.values_and_gradients, self.dim, near)
         except Uncovered as error:
             lowered, why = None, str(error)
         except Exception as error:  # JAX has changed, say: calling it still works

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
-from numpyro.infer import Predictive, log_likelihood
+from numpyro.infer import Predictive, init_to_uniform, log_likelihood
 from numpyro.infer.util import constrain_fn, potential_energy
 
 from mcvi._errors import UsageError
@@ -51,8 +51,13 @@ class NumPyroModel(JaxDensity):
 
     def _read(self) -> None:
         """Run the model once to learn its sites."""
+        # Latent sites get a value in their support, since some have no distribution that could be drawn from.
         seeded = handlers.seed(self._model, jax.random.PRNGKey(0))
-        trace = handlers.trace(seeded).get_trace(*self._args, **self._kwargs)
+        started = handlers.substitute(seeded, substitute_fn=init_to_uniform)
+        trace = handlers.trace(started).get_trace(*self._args, **self._kwargs)
+        for name, site in trace.items():
+            if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
+                raise UsageError(f"{self.name}: the plate {name} is subsampled; a fit needs all of its {site['args'][0]} rows")
         sites = {name: site for name, site in trace.items() if site["type"] == "sample"}
         self._latent = {name: site for name, site in sites.items() if not site["is_observed"]}
         self._observed = {name: site for name, site in sites.items() if site["is_observed"]}
