@@ -43,13 +43,20 @@ def test_a_fit_is_that_of_the_same_density_elsewhere():
     assert abs(post.log_evidence.value - np.log(2 * np.pi) - native.log_evidence.value) < 0.02
 
 
-def test_numbers_of_rows_are_few():
-    from mcvi.models.jax import MOST, batched, padded
+def test_rows_are_filled_up_to_few_sizes():
+    from mcvi.models.jax import SIZES, batched
 
-    assert all(padded(n) >= n for n in range(1, MOST + 1))
-    assert len({padded(n) for n in range(1, MOST + 1)}) <= 10
-    z = np.random.default_rng(1).normal(size=(2 * MOST + 5, 2))
-    assert np.allclose(batched(jax.jit(banana), z), banana(z))
+    seen = set()
+
+    def traced(z):
+        seen.add(len(z))
+        return banana(z)
+
+    compiled = jax.jit(traced)
+    for count in (1, 3, 63, 65, 300, 2 * SIZES[-1] + 5):
+        z = np.random.default_rng(1).normal(size=(count, 2))
+        assert np.allclose(batched(compiled, z), banana(z))
+    assert seen == {1, 4, 64, 256, 1024, SIZES[-1]}
 
 
 def test_shapes_that_make_no_sense_are_named():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,12 @@ from mcvi import _mcvi
 from mcvi._errors import UsageError
 from mcvi.models.base import Model
 from mcvi.models.lowering import difference, lower
-from mcvi.models.trace import Uncovered
+from mcvi.models.trace import Uncovered, once
 
-#: Rows up to which a program is compiled for every power of two; beyond, for every other one.
-FEW = 64
-#: Rows that are computed at once.
-MOST = 4096
+#: Numbers of rows that a function is compiled for: training has few, of which none should be wasted.
+SIZES = (1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096)
+#: The same for functions of draws, which are called a few times.
+FEW_SIZES = (64, 4096)
 
 
 class JaxDensity(Model):
@@ -44,12 +44,13 @@ class JaxDensity(Model):
             return jax.jvp(jax.grad(lambda z: density(z).sum()), (z,), (v,))[1]
 
         self._value, self._both, self._product = jax.jit(density), jax.jit(both), jax.jit(product)
+        self._both_once = once(both)
 
     def _log_density(self) -> Optional[_mcvi.LogDensity]:
         try:
             with double(True):
                 lowered, near = lower(self._point, self.dim)
-            why = difference(lowered, self.values_and_gradients, self.dim, near)
+            why = difference(lowered, lambda z: batched(self._both_once, z), self.dim, near)
         except Uncovered as error:
             lowered, why = None, str(error)
         except Exception as error:  # JAX has changed, say: calling it still works
@@ -111,21 +112,15 @@ class JaxModel(JaxDensity):
         JaxModel.__init__(self, state["density"], state["dim"], state["name"])
 
 
-def batched(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
+def batched(function: Callable[..., Any], *arrays: np.ndarray, sizes: Sequence[int] = SIZES) -> Any:
     """What a compiled function gives for rows. JAX compiles for every number of rows, so that few numbers are used."""
-    count = len(arrays[0])
-    rows = padded(count)
-    if count > MOST:
-        parts = [batched(function, *(a[i : i + MOST] for a in arrays)) for i in range(0, count, MOST)]
+    count, most = len(arrays[0]), sizes[-1]
+    if count > most:
+        parts = [batched(function, *(a[i : i + most] for a in arrays), sizes=sizes[-1:]) for i in range(0, count, most)]
         return jax.tree.map(lambda *values: np.concatenate(values), *parts)
+    rows = next(size for size in sizes if size >= count)
     if rows > count:
         arrays = tuple(np.concatenate([a, np.repeat(a[-1:], rows - count, axis=0)]) for a in arrays)
     with double(True):
         result = function(*arrays)
     return jax.tree.map(lambda value: np.asarray(value, dtype=np.float64)[:count], result)
-
-
-def padded(count: int) -> int:
-    """The number of rows that a program is compiled for: training has few, of which none should be wasted."""
-    whole = 1 << (count - 1).bit_length()
-    return whole if whole <= FEW or whole.bit_length() % 2 else 2 * whole

@@ -13,11 +13,12 @@ from numpyro.infer import Predictive, init_to_uniform, log_likelihood
 from numpyro.infer.util import constrain_fn, potential_energy
 
 from mcvi._errors import UsageError
-from mcvi.models.jax import JaxDensity, batched, double
+from mcvi.models.jax import FEW_SIZES, JaxDensity, batched, double
+from mcvi.models.trace import once
 
 #: Draws whose likelihoods and predictions are computed at once.
 CHUNK = 1000
-#: Draws from the prior that are made one by one: to compile the model for rows takes as long as hundreds of them.
+#: Draws from the prior that are made one by one: the model is compiled for one more quickly than for rows.
 FEW = 64
 
 
@@ -45,19 +46,33 @@ class NumPyroModel(JaxDensity):
         self._compile(lambda z: -potential_energy(model, args, kwargs, self._unravel(z)))
         # As functions that are compiled once: Predictive alone would do so in every call.
         self._predicted = jax.jit(lambda key, some: Predictive(self._free, some)(key, *args, **kwargs))
+        self._drawn = once(self._draw)
         self._constrained = jax.jit(
             jax.vmap(lambda z: constrain_fn(model, args, kwargs, self._unravel(z), return_deterministic=True))
         )
 
     def _read(self) -> None:
-        """Run the model once to learn its sites."""
-        # Latent sites get a value in their support, since some have no distribution that could be drawn from.
-        seeded = handlers.seed(self._model, jax.random.PRNGKey(0))
-        started = handlers.substitute(seeded, substitute_fn=init_to_uniform)
-        trace = handlers.trace(started).get_trace(*self._args, **self._kwargs)
+        """Learn the sites of the model, from shapes alone."""
+        found = {}
+
+        def run(key: jax.Array) -> dict[str, Any]:
+            # Latent sites get a value in their support, since some have no distribution that could be drawn from.
+            started = handlers.substitute(handlers.seed(self._model, key), substitute_fn=init_to_uniform)
+            found.update(handlers.trace(started).get_trace(*self._args, **self._kwargs))
+            observed = {name: site for name, site in found.items() if site["type"] == "sample" and site["is_observed"]}
+            return {name: jnp.asarray(site["value"]) for name, site in observed.items()}
+
+        key = jax.random.PRNGKey(0)
+        jax.eval_shape(run, key)
+        trace = dict(found)
         for name, site in trace.items():
             if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
                 raise UsageError(f"{self.name}: the plate {name} is subsampled; a fit needs all of its {site['args'][0]} rows")
+        values = {name: site["value"] for name, site in trace.items() if site["type"] == "sample" and site["is_observed"]}
+        if any(isinstance(value, jax.core.Tracer) for value in values.values()):
+            values = once(run)(key)
+        for name, value in values.items():
+            trace[name]["value"] = value
         sites = {name: site for name, site in trace.items() if site["type"] == "sample"}
         self._latent = {name: site for name, site in sites.items() if not site["is_observed"]}
         self._observed = {name: site for name, site in sites.items() if site["is_observed"]}
@@ -97,7 +112,7 @@ class NumPyroModel(JaxDensity):
         )
 
     def _quantities(self, z: np.ndarray, seed: Optional[int]) -> dict[str, dict[str, np.ndarray]]:
-        known = batched(self._constrained, z)
+        known = batched(self._constrained, z, sizes=FEW_SIZES)
         parameters = {name: known[name] for name in self._latent}
         found: dict[str, dict[str, np.ndarray]] = {
             "parameters": parameters,
@@ -139,7 +154,7 @@ class NumPyroModel(JaxDensity):
         parameters = {name: numbers(drawn[name]) for name in self._latent}
         return {"parameters": parameters, "predictive": {name: numbers(drawn[name]) for name in self._observed}}
 
-    def _drawn(self, key: jax.Array) -> dict[str, Any]:
+    def _draw(self, key: jax.Array) -> dict[str, Any]:
         """All sites of one draw from the prior."""
         trace = handlers.trace(handlers.seed(self._free, key)).get_trace(*self._args, **self._kwargs)
         return {name: site["value"] for name, site in trace.items() if site["type"] == "sample"}

@@ -13,7 +13,7 @@ import numpy as np
 import pymc
 
 from mcvi._errors import UsageError
-from mcvi.models.jax import JaxDensity, batched, double
+from mcvi.models.jax import FEW_SIZES, JaxDensity, batched
 
 
 def compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ class PyMCModel(JaxDensity):
 
     def _parameters(self) -> list[tuple[str, list[int], int, list[list[str]]]]:
         # One row tells the shapes of constrained values.
-        first = dict(zip(self._known, batched(self._constrained, np.zeros((1, self.dim)))))
+        first = dict(zip(self._known, batched(self._constrained, np.zeros((1, self.dim)), sizes=FEW_SIZES)))
         sizes = [int(np.prod(shape)) for shape in self._shapes]
         return [(name, list(first[name].shape[1:]), size, []) for name, size in zip(self._free, sizes)]
 
@@ -79,7 +79,7 @@ class PyMCModel(JaxDensity):
         return dims, labels
 
     def _quantities(self, z: np.ndarray, seed: Optional[int]) -> dict[str, dict[str, np.ndarray]]:
-        known = dict(zip(self._known, batched(self._constrained, z)))
+        known = dict(zip(self._known, batched(self._constrained, z, sizes=FEW_SIZES)))
         parameters = {name: known[name] for name in self._free}
         found = {
             "parameters": parameters,
@@ -87,7 +87,7 @@ class PyMCModel(JaxDensity):
         }
         if seed is not None and self._likelihood is not None:
             names = [rv.name for rv in self._model.observed_RVs]
-            found["log_likelihood"] = dict(zip(names, batched(self._likelihood, z)))
+            found["log_likelihood"] = dict(zip(names, batched(self._likelihood, z, sizes=FEW_SIZES)))
             found["predictive"] = self._predicted(parameters, names, seed)
         return found
 

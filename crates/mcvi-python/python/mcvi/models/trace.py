@@ -30,6 +30,14 @@ SAME_ELEMENTS = {"broadcast_in_dim", "dynamic_slice", "gather", "reshape", "slic
 WHOLE = {"logaddexp", "relu"}
 
 
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled for a few calls: quickly, to a program that is not fast."""
+    try:
+        return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    except TypeError:  # before JAX 0.4.36
+        return jax.jit(function)
+
+
 class Uncovered(Exception):
     """Why the engine cannot compute a function itself."""
 
@@ -273,7 +281,7 @@ def evaluate(values: Iterable[Value]) -> None:
     missing = [value for value in values if value.known is None]
     if missing:
         steps, leaves = _sources(missing)
-        results = jax.jit(_runner(missing, steps, leaves))([leaf.known for leaf in leaves])
+        results = once(_runner(missing, steps, leaves))([leaf.known for leaf in leaves])
         for value, result in zip(missing, results):
             value.known = result
 
