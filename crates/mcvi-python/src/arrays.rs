@@ -23,7 +23,17 @@ pub fn numbers(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<usize>)> {
         PyTypeError::new_err(format!("an array of float64 is needed, not {class}"))
     })?;
     let array = array.as_array();
-    Ok((array.iter().copied().collect(), array.shape().to_vec()))
+    let mut values = Vec::with_capacity(array.len());
+    match array.as_slice() {
+        Some(all) => values.extend_from_slice(all),
+        None if array.ndim() == 0 => values.extend(array.iter()),
+        // Parts of a larger array lie together row by row.
+        None => array.rows().into_iter().for_each(|row| match row.as_slice() {
+            Some(row) => values.extend_from_slice(row),
+            None => values.extend(row),
+        }),
+    }
+    Ok((values, array.shape().to_vec()))
 }
 
 /// Rows of an array `[draws, columns]`.

@@ -25,3 +25,9 @@ def test_a_linear_density_has_no_curvature():
     assert (model.hessian_vectors(np.ones((3, 2)), np.ones((3, 2))) == 0).all()
     with pytest.raises(mcvi.UsageError, match=r"must be \[3\]"):
         mcvi.from_torch(lambda z: z, dim=2).values(np.ones((3, 2)))
+
+
+def test_what_has_no_gradient_is_named():
+    for density, why in [(lambda z: 1.0, "must be a tensor, not float"), (lambda z: z.detach().sum(1), "has no gradient")]:
+        with pytest.raises(mcvi.UsageError, match=why):
+            mcvi.fit(mcvi.from_torch(density, dim=2))

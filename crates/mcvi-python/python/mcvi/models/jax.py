@@ -35,9 +35,10 @@ class JaxDensity(Model):
         """From the log density of a point, and that of a batch if there is one beside."""
         self._point, density = point, batch or jax.vmap(point)
 
-        def both(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def both(z: jax.Array) -> jax.Array:
+            # One array, since each costs as much to hand over as a small model to compute.
             values, pull = jax.vjp(density, z)
-            return values, pull(jnp.ones_like(values))[0]
+            return jnp.concatenate([values[:, None], pull(jnp.ones_like(values))[0]], axis=1)
 
         def product(z: jax.Array, v: jax.Array) -> jax.Array:
             # Forwards through the gradient; rows do not depend on each other.
@@ -50,21 +51,21 @@ class JaxDensity(Model):
         try:
             with double(True):
                 lowered, near = lower(self._point, self.dim)
-            why = difference(lowered, lambda z: batched(self._both_once, z), self.dim, near)
+            why = difference(lowered, lambda z: parted(batched(self._both_once, z)), self.dim, near)
         except Uncovered as error:
-            lowered, why = None, str(error)
+            why = f"{error} is not supported there"
         except Exception as error:  # JAX has changed, say: calling it still works
-            lowered, why = None, f"{type(error).__name__}: {error}"
+            why = f"{type(error).__name__}: {error}"
         if why is None:
             return lowered
-        self.notes = (*self.notes, f"The log density is computed by calls of JAX, which take longer; the engine does not have {why}.")
+        self.notes = (*self.notes, f"The log density is computed by calls of JAX, which takes longer than in the engine: {why}.")
         return None
 
     def values(self, z: np.ndarray) -> np.ndarray:
         return batched(self._value, z)
 
     def values_and_gradients(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return batched(self._both, z)
+        return parted(batched(self._both, z))
 
     def hessian_vectors(self, z: np.ndarray, v: np.ndarray) -> np.ndarray:
         return batched(self._product, z, v)
@@ -123,4 +124,11 @@ def batched(function: Callable[..., Any], *arrays: np.ndarray, sizes: Sequence[i
         arrays = tuple(np.concatenate([a, np.repeat(a[-1:], rows - count, axis=0)]) for a in arrays)
     with double(True):
         result = function(*arrays)
+    if isinstance(result, jax.Array):
+        return np.asarray(result)[:count]
     return jax.tree.map(lambda value: np.asarray(value, dtype=np.float64)[:count], result)
+
+
+def parted(both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and gradients from one array."""
+    return both[:, 0], both[:, 1:]

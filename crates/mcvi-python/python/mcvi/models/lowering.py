@@ -59,7 +59,7 @@ def difference(
     tolerance = np.where(np.array(SCALES) < FAR, near, ROUGH)
     finite = np.isfinite(expected)
     if not finite.any():
-        return "a finite log density at any of the points where it is compared with JAX's"
+        return "the log density is not finite at any of the points where both are compared"
     size = np.maximum(np.abs(expected), 1)
     # Where JAX has no gradient, as on the other side of a `where`, there is nothing to compare.
     both = finite[:, None] & np.isfinite(slopes)
@@ -69,7 +69,7 @@ def difference(
         right_slopes = ~both | (np.abs(gradients - slopes) <= (tolerance * np.maximum(steepest, size))[:, None])
     if right.all() and right_slopes.all():
         return None
-    return f"the same values and gradients (they differ at {(~(right & right_slopes.all(1))).sum()} of {len(z)} points)"
+    return f"values or gradients would differ at {(~(right & right_slopes.all(1))).sum()} of {len(z)} points"
 
 
 class Writer:

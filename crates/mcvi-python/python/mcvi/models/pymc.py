@@ -26,7 +26,10 @@ def compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., Any]:
         os.environ.pop("XLA_FLAGS", None)
     else:
         os.environ["XLA_FLAGS"] = flags
-    return get_jaxified_graph(inputs=inputs, outputs=outputs)
+    try:
+        return get_jaxified_graph(inputs=inputs, outputs=outputs)
+    except NotImplementedError as error:
+        raise UsageError(f"PyMC cannot compile the model for JAX: {error}") from error
 
 
 class PyMCModel(JaxDensity):

@@ -23,6 +23,10 @@ class TorchModel(Model):
     def _run(self, z: np.ndarray, tracked: bool) -> tuple[torch.Tensor, torch.Tensor]:
         rows = torch.from_numpy(z.copy()).requires_grad_(tracked)
         values = self._density(rows)
+        if not isinstance(values, torch.Tensor):
+            raise UsageError(f"the log density must be a tensor, not {type(values).__name__}")
+        if tracked and not values.requires_grad:
+            raise UsageError("the log density has no gradient: it does not follow from z by operations of PyTorch")
         if tuple(values.shape) != (len(z),):
             raise UsageError(f"the log density of {len(z)} rows must be [{len(z)}], not {list(values.shape)}")
         return rows, values
