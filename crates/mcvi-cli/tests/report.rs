@@ -218,5 +218,5 @@ fn summary(name: &str, draws: &[f64]) -> ParameterRow {
     let mut sorted = draws.to_vec();
     sorted.sort_by(f64::total_cmp);
     let q = |share: f64| sorted[(share * (n - 1.0)) as usize];
-    ParameterRow { name: name.to_owned(), mean, sd, q05: q(0.05), q50: q(0.5), q95: q(0.95) }
+    ParameterRow { name: name.to_owned(), is_internal: false, mean, sd, q05: q(0.05), q50: q(0.5), q95: q(0.95) }
 }

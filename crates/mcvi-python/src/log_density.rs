@@ -38,7 +38,11 @@ impl LogDensity {
         let computed = py.detach(|| self.compute(&shape, z, v));
         let [values, gradients, products] = computed.map_err(|e| PyValueError::new_err(e.to_string()))?;
         let rows = &shape[..1];
-        Ok((arrays::array(py, values, rows)?, arrays::array(py, gradients, &shape)?, arrays::array(py, products, &shape)?))
+        Ok((
+            arrays::array(py, values, rows)?,
+            arrays::array(py, gradients, &shape)?,
+            arrays::array(py, products, &shape)?,
+        ))
     }
 }
 

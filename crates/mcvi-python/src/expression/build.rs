@@ -207,7 +207,7 @@ impl<'g> Builder<'_, 'g> {
             }
             let half = n / 2;
             let pairs = x.slice(axis, 0..half) * x.slice(axis, half..2 * half);
-            x = if n % 2 == 0 { pairs } else { self.graph.concat(&[pairs, x.slice(axis, n - 1..n)], axis) };
+            x = if n.is_multiple_of(2) { pairs } else { self.graph.concat(&[pairs, x.slice(axis, n - 1..n)], axis) };
         }
     }
 

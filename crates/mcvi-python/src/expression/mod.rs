@@ -33,25 +33,79 @@ struct Step {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Op {
-    Literal { array: usize },
-    Map { function: Function, of: Vec<usize>, shape: Vec<usize> },
-    Polygamma { of: usize, order: u32 },
-    Reshape { of: usize, shape: Vec<usize> },
+    Literal {
+        array: usize,
+    },
+    Map {
+        function: Function,
+        of: Vec<usize>,
+        shape: Vec<usize>,
+    },
+    Polygamma {
+        of: usize,
+        order: u32,
+    },
+    Reshape {
+        of: usize,
+        shape: Vec<usize>,
+    },
     /// Axis i of the operand becomes axis `axes[i]`.
-    Broadcast { of: usize, shape: Vec<usize>, axes: Vec<usize> },
-    Permute { of: usize, order: Vec<usize> },
-    Slice { of: usize, start: Vec<usize>, limit: Vec<usize>, step: Vec<usize> },
-    Concat { of: Vec<usize>, axis: usize },
+    Broadcast {
+        of: usize,
+        shape: Vec<usize>,
+        axes: Vec<usize>,
+    },
+    Permute {
+        of: usize,
+        order: Vec<usize>,
+    },
+    Slice {
+        of: usize,
+        start: Vec<usize>,
+        limit: Vec<usize>,
+        step: Vec<usize>,
+    },
+    Concat {
+        of: Vec<usize>,
+        axis: usize,
+    },
     /// Elements of the flat operand.
-    Take { of: usize, index: usize, shape: Vec<usize> },
+    Take {
+        of: usize,
+        index: usize,
+        shape: Vec<usize>,
+    },
     /// Zeros, with the elements of the operand added at places of the flat result.
-    Scatter { of: usize, index: usize, shape: Vec<usize> },
-    Reduce { of: usize, how: How, axes: Vec<usize> },
-    Cumulate { of: usize, how: How, axis: usize, reverse: bool },
-    Dot { of: [usize; 2], contract: [Vec<usize>; 2], batch: [Vec<usize>; 2] },
-    Cholesky { of: usize },
+    Scatter {
+        of: usize,
+        index: usize,
+        shape: Vec<usize>,
+    },
+    Reduce {
+        of: usize,
+        how: How,
+        axes: Vec<usize>,
+    },
+    Cumulate {
+        of: usize,
+        how: How,
+        axis: usize,
+        reverse: bool,
+    },
+    Dot {
+        of: [usize; 2],
+        contract: [Vec<usize>; 2],
+        batch: [Vec<usize>; 2],
+    },
+    Cholesky {
+        of: usize,
+    },
     /// X with A X = B, or with AᵀX = B.
-    Solve { of: [usize; 2], lower: bool, transpose: bool },
+    Solve {
+        of: [usize; 2],
+        lower: bool,
+        transpose: bool,
+    },
     Scan(Loop),
 }
 

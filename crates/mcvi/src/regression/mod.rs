@@ -294,7 +294,7 @@ impl Regression {
         };
         prior_choice::choose(&mut specification, &options.priors)?;
         notes.extend(prior_choice::said(&specification));
-        let digest = digest_of_rest(digest, &specification, &specification.rows);
+        let digest = saved::digest(digest, &specification, &specification.rows);
         let about = About {
             name: family.name().to_owned(),
             description: format!(
@@ -396,21 +396,6 @@ fn working(s: &Specification, coordinates: Coordinates) -> Result<Option<pilot::
     let weights = s.rows.weights.clone().unwrap_or_else(|| vec![1.0; s.rows.count]);
     // In units of the response, no error has a larger standard deviation.
     Ok(Some(pilot::Working::normal(&s.rows, s.standardised(&s.rows.y), weights)))
-}
-
-/// A digest of all data, begun with the response and the columns.
-fn digest_of_rest(mut digest: DataDigest, specification: &Specification, rows: &Rows) -> String {
-    let more = [("trials", &rows.trials), ("weights", &rows.weights), ("offset", &rows.offset)];
-    more.iter().for_each(|(name, values)| {
-        if let Some(values) = values {
-            digest.add(name, values);
-        }
-    });
-    for (g, rows) in specification.predictors[0].groups.iter().zip(&rows.groups) {
-        digest.add(&g.groups.label, &rows.index.iter().map(|i| *i as f64).collect::<Vec<_>>());
-        rows.values.iter().flatten().for_each(|values| digest.add("values", values));
-    }
-    digest.finish()
 }
 
 /// The labels of vectors of parameters.

@@ -2,8 +2,9 @@
 
 use super::formula::Formula;
 use super::frame::{Frame, ReadOptions};
+use super::model::{Rows, Specification};
 use super::{Family, Options, Regression, mistake};
-use crate::bayesian_model::Source;
+use crate::bayesian_model::{DataDigest, Source};
 use crate::error::Result;
 use crate::hardware::Ranks;
 use serde_json::{Value, json};
@@ -75,4 +76,19 @@ pub fn data_file(source: &Source) -> Option<PathBuf> {
 /// A path as text, or, if it is not UTF-8, as the numbers it consists of.
 fn saved(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str()), |text| json!(text))
+}
+
+/// A digest of all data, begun with the response and the columns.
+pub(super) fn digest(mut digest: DataDigest, specification: &Specification, rows: &Rows) -> String {
+    let more = [("trials", &rows.trials), ("weights", &rows.weights), ("offset", &rows.offset)];
+    more.iter().for_each(|(name, values)| {
+        if let Some(values) = values {
+            digest.add(name, values);
+        }
+    });
+    for (g, rows) in specification.predictors[0].groups.iter().zip(&rows.groups) {
+        digest.add(&g.groups.label, &rows.index.iter().map(|i| *i as f64).collect::<Vec<_>>());
+        rows.values.iter().flatten().for_each(|values| digest.add("values", values));
+    }
+    digest.finish()
 }

@@ -69,7 +69,7 @@ impl Variable {
     pub fn learn(formula: &Formula, node: &Node, frame: &Frame) -> Result<Self> {
         let basis = match &node.kind {
             Kind::Name(name) if frame.find(name)?.is_categorical(frame)? => {
-                let levels = sorted(frame.find(name)?.labels());
+                let levels = sorted(frame.find(name)?.coded().different);
                 if levels.len() > NUMBERS && levels.iter().all(|level| is_nearly_number(level)) {
                     let what = format!(
                         "column `{name}` has {} levels that are numbers but for signs, such as `{}`; remove these, or write \
