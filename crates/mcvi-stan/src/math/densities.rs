@@ -128,10 +128,19 @@ pub fn loglogistic<N: Number>(y: N, alpha: N, beta: N) -> N {
     within(positive(y), beta.ln() - y.ln() + log_inv_logit(log) + log_inv_logit(-log))
 }
 
+/// From where a few terms of the series of erfc are exact.
+const FAR: f64 = 1e3;
+
 pub fn exp_mod_normal<N: Number>(y: N, mu: N, sigma: N, lambda: N) -> N {
     let shift = lambda * sigma.square();
-    let tail = ((mu + shift - y) / (sigma * std::f64::consts::SQRT_2)).log_erfc();
-    lambda.ln() - LN_2 + lambda * (mu - y + shift * 0.5) + tail
+    let x = (mu + shift - y) / (sigma * std::f64::consts::SQRT_2);
+    // Far out x² cancels against what the tail is multiplied by: erfc x = exp(−x²) / (x √π) (1 − 1/(2x²) + 3/(4x⁴) − …).
+    let is_far = x.constant(FAR).lt(x);
+    let near = lambda * (mu - y + shift * 0.5) + is_far.select(x.constant(0.0), x).log_erfc();
+    let x = is_far.select(x, x.constant(FAR));
+    let r = x.constant(1.0) / x.square();
+    let far = std_normal((y - mu) / sigma) - x.ln() + LN_2 * 0.5 + (r * (r * 0.75 - 0.5)).log1p();
+    lambda.ln() - LN_2 + is_far.select(far, near)
 }
 
 pub fn skew_normal<N: Number>(y: N, xi: N, omega: N, alpha: N) -> N {

@@ -57,7 +57,9 @@ pub fn neg_binomial<N: Number>(n: N, alpha: N, beta: N) -> N {
 
 pub fn beta_binomial<N: Number>(n: N, trials: N, a: N, b: N) -> N {
     let inside = nonnegative(n) * n.le(trials);
-    within(inside, lchoose(trials, n) + lbeta(n + a, trials - n + b) - lbeta(a, b))
+    // ln B(a + n, b + trials − n) − ln B(a, b), with differences of lnΓ of the same argument, lest they cancel where it is large.
+    let ratio = a.lgamma_diff(n) + b.lgamma_diff(trials - n) - (a + b).lgamma_diff(trials);
+    within(inside, lchoose(trials, n) + ratio)
 }
 
 pub fn discrete_range<N: Number>(n: N, low: N, high: N) -> N {

@@ -172,6 +172,23 @@ fn tails_keep_their_digits() {
 }
 
 #[test]
+fn parameters_far_out_do_not_cancel() {
+    // By mpmath, with sixty digits. x is 1.
+    let far = [
+        ("beta_binomial_lpmf(3 | 10, exp(40 * x), exp(-40 * x))", -308.633_257_045_207_87),
+        ("beta_binomial_lpmf(3 | 10, exp(20 * x), exp(20 * x))", -2.143_980_059_725_677),
+        ("exp_mod_normal_lpdf(2 | 0, 1, exp(20 * x))", -2.918_938_529_082_365_3),
+        ("exp_mod_normal_lpdf(15 * x | 0, 1, exp(25))", -113.418_938_532_996_35),
+        ("exp_mod_normal_lpdf(-3 | x, 2, 350 * x)", -3.614_940_811_941_038_8),
+        ("exp_mod_normal_lpdf(-3 | x, 2, 7500 * x)", -3.612_219_042_653_112),
+    ];
+    for (density, expected) in far {
+        let found = at(&format!("target += {density};"), 1.0);
+        assert!((found - expected).abs() < 1e-9 * f64::abs(expected), "{density}: {found}, not {expected}");
+    }
+}
+
+#[test]
 fn mixtures_and_log_sums() {
     assert_near(at("target += log_sum_exp(x, x);", 0.4), 0.4 + 2f64.ln());
     assert_near(at("target += log_sum_exp(x, negative_infinity());", 0.4), 0.4);
