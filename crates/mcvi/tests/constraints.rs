@@ -153,14 +153,29 @@ fn numbers_in_other_units_come_back_with_their_jacobian() {
 }
 
 #[test]
+fn skewed_numbers_come_back_with_their_jacobian() {
+    for by in [-0.6, 0.0, 0.25] {
+        let constraint = Constraint::Skewed(by.into());
+        for u in [-30.0, -1.0, 0.0, 0.4, 8.0] {
+            let (value, log_jacobian) = constrain(constraint, &[u], 1);
+            assert!((constraint.unconstrain(&value).expect("a free number")[0] - u).abs() < 1e-9, "{by}, {u}");
+            let h = 1e-5;
+            let slope = (constrain(constraint, &[u + h], 1).0[0] - constrain(constraint, &[u - h], 1).0[0]) / (2.0 * h);
+            assert!((slope.ln() - log_jacobian).abs() < 1e-6, "{by}, {u}: {} and {log_jacobian}", slope.ln());
+        }
+    }
+}
+
+#[test]
 fn units_may_be_expressions_of_other_parameters() {
     let model = Model::new(|m| {
         let s = m.positive("s", half_normal(1.0));
         let units = Constraint::Affine { offset: m.data(&[1.0, -1.0]).into(), multiplier: s.into() };
         m.parameter("x", units, 2, normal(0.0, 2.0));
+        m.parameter("y", Constraint::Skewed((s * 0.1).into()), 1, normal(0.0, 1.0));
     })
     .expect("a model");
-    let z = vec![vec![0.3, 0.5, -0.2], vec![-1.0, 2.0, 0.0]];
+    let z = vec![vec![0.3, 0.5, -0.2, 1.5], vec![-1.0, 2.0, 0.0, -3.0]];
     let q = model.constrained(&z).expect("parameters").parameters;
     let s = 0.3_f64.exp();
     let x = &q[1].values;

@@ -41,6 +41,8 @@ pub enum Constraint<'g> {
         /// The unit.
         multiplier: Value<'g>,
     },
+    /// Any numbers, which are skewed where the free ones are symmetric: sinh(arsinh u + arsinh s), a number or an expression s.
+    Skewed(Value<'g>),
     /// Numbers above a bound; see [`Constraint::lower`].
     Lower(Value<'g>),
     /// Numbers below a bound; see [`Constraint::upper`].
@@ -108,6 +110,11 @@ impl<'g> Constraint<'g> {
             Constraint::Ordered if k == 1 => Constraint::Real.constrain(u, k),
             Constraint::Positive => (u.exp(), u.sum(&[1])),
             Constraint::NearZero { knee, unit } => near_zero(u, knee, unit),
+            Constraint::Skewed(by) => {
+                let by = of_shape(u, by.expr(u));
+                let (value, slope) = (skewed(u, by), (by.square() + 1.0).sqrt() + by * u / (u.square() + 1.0).sqrt());
+                (value, slope.ln().sum(&[1]))
+            }
             Constraint::Affine { offset, multiplier } => {
                 let unit = of_shape(u, multiplier.expr(u));
                 (of_shape(u, unit * u + offset.expr(u)), unit.ln().sum(&[1]))
@@ -145,6 +152,10 @@ impl<'g> Constraint<'g> {
             Constraint::Affine { offset, multiplier } => {
                 let (offset, multiplier) = (offset.number()?, multiplier.number()?);
                 each(&|x| (x - offset) / multiplier)
+            }
+            Constraint::Skewed(by) => {
+                let by = by.number()?;
+                each(&|x| (x.asinh() - by.asinh()).sinh())
             }
             Constraint::Lower(low) => {
                 let low = low.number()?;
@@ -185,11 +196,23 @@ impl<'g> Constraint<'g> {
         }
     }
 
+    /// The free numbers of a value that depend on expressions, such as other parameters; none if they do not.
+    #[track_caller]
+    pub(super) fn free_expr(self, value: Expr<'g>) -> Option<Expr<'g>> {
+        match self {
+            Constraint::Affine { offset, multiplier } if offset.number().is_none() || multiplier.number().is_none() => {
+                Some((value - offset.expr(value)) / multiplier.expr(value))
+            }
+            Constraint::Skewed(by @ Value::Expr(_)) => Some(skewed(value, -by.expr(value))),
+            _ => None,
+        }
+    }
+
     /// The least and the largest number it allows, where they are known.
     pub(super) fn range(self) -> (Option<f64>, Option<f64>) {
         const NO: (Option<f64>, Option<f64>) = (Some(f64::NEG_INFINITY), Some(f64::INFINITY));
         match self {
-            Constraint::Real | Constraint::Affine { .. } | Constraint::Ordered => NO,
+            Constraint::Real | Constraint::Affine { .. } | Constraint::Skewed(_) | Constraint::Ordered => NO,
             Constraint::Positive | Constraint::NearZero { .. } | Constraint::PositiveOrdered => (Some(0.0), NO.1),
             Constraint::Lower(low) => (low.number(), NO.1),
             Constraint::Upper(high) => (NO.0, high.number()),
@@ -218,6 +241,12 @@ impl<'g> Constraint<'g> {
 #[track_caller]
 fn of_shape<'g>(u: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     if value.shape() == u.shape() { value } else { value.broadcast_to(u.shape()) }
+}
+
+/// sinh(arsinh u + arsinh s)
+#[track_caller]
+fn skewed<'g>(u: Expr<'g>, by: Expr<'g>) -> Expr<'g> {
+    u * (by.square() + 1.0).sqrt() + by * (u.square() + 1.0).sqrt()
 }
 
 /// unit·sinh(h + h³/H²) with h = knee/unit·g(u) and g(u) = uΦ(u) + φ(u), whose derivative is Φ; H is h of [`LARGE`], beyond which

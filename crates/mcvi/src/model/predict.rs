@@ -114,9 +114,9 @@ impl Model {
         let m = self.write(Builder::new(scope, Source::Inputs, rows.max(1), self.replaced()));
         let mut z = vec![vec![]; rows];
         for (d, q) in m.declared.iter().zip(parameters) {
-            let scaled = self.in_own_units(&graph, (&m, d), parameters)?;
-            let values = scaled.as_ref().unwrap_or(&q.values).chunks(q.size().max(1));
-            let constraint = if scaled.is_some() { Constraint::Real } else { d.constraint };
+            let given_others = self.free_given_others(&graph, (&m, d), parameters)?;
+            let values = given_others.as_ref().unwrap_or(&q.values).chunks(q.size().max(1));
+            let constraint = if given_others.is_some() { Constraint::Real } else { d.constraint };
             for (z, value) in z.iter_mut().zip(values) {
                 let outside =
                     || wrong(format!("`{}` = {value:?} has no free coordinates as {:?}", d.name, d.constraint));
@@ -126,18 +126,14 @@ impl Model {
         Ok(z)
     }
 
-    /// Draws of a parameter in units that follow from other parameters, if they do.
-    fn in_own_units<'g>(
+    /// The free coordinates of draws of a parameter, where they depend on other parameters.
+    fn free_given_others<'g>(
         &self,
         graph: &'g Graph,
         (m, own): (&Written<'g>, &Declared<'g>),
         parameters: &[Quantity],
     ) -> Result<Option<Vec<f64>>> {
-        let Constraint::Affine { offset, multiplier } = own.constraint else { return Ok(None) };
-        if offset.number().is_some() && multiplier.number().is_some() {
-            return Ok(None);
-        }
-        let free = (own.value - offset.expr(own.value)) / multiplier.expr(own.value);
+        let Some(free) = own.constraint.free_expr(own.value) else { return Ok(None) };
         // All parameters are inputs, and all inputs are used.
         let used = m.declared.iter().enumerate().map(|(i, d)| (format!("value/{i}"), d.value));
         let program = used.fold(graph.program(), |program, (name, value)| program.output(&name, value));

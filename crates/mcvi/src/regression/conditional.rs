@@ -7,17 +7,22 @@
 //! error: each group has its own place in between. Where the likelihood is not Gaussian, c, R and τ are approximate, and only
 //! the coordinates are: the model is the same.
 //!
+//! A likelihood that is not Gaussian makes z skewed, by its third derivative to leading order; the free coordinate is symmetric.
+//!
 //! Where the likelihood is Gaussian, the effects of one term need no coordinates: what is left of the problem at its solution, and |H|, are their
 //! integral; they are drawn when they are asked for.
 //!
 //! H is made by rotations of the rows of RA into those of τI. Nothing is subtracted that could cancel: no diagonal element of H is below
 //! τ, however alike the columns of RA are, and what is left is a sum of squares.
 
-use crate::model::{Builder, normal};
+use crate::model::{Builder, Constraint, normal};
 use mcvi_expr::Expr;
 
 /// Most coefficients of a group that are whitened together.
 pub(super) const MOST: usize = 4;
+
+/// Bound of what a distribution is skewed by.
+const MOST_SKEWED: f64 = 0.6;
 
 /// A matrix with an expression for each element, none where it is 0.
 pub(super) type Matrix<'g> = Vec<Vec<Option<Expr<'g>>>>;
@@ -30,6 +35,8 @@ pub(super) struct Seen<'g> {
     pub response: Vec<Expr<'g>>,
     /// τ: `[rows, 1]` or `[rows, groups]`.
     pub error: Expr<'g>,
+    /// Third derivatives of the log likelihood by b: `[groups]` for each of three coefficients; none where it is Gaussian.
+    pub third: Vec<Expr<'g>>,
 }
 
 /// The conditional distribution of effects e given all else, exactly or nearly.
@@ -41,6 +48,8 @@ pub(super) struct Conditional<'g> {
     /// What is left of c.
     rest: Vec<Expr<'g>>,
     error: Expr<'g>,
+    /// By how much the distribution of each coordinate is skewed, if it is.
+    skewness: Vec<Expr<'g>>,
 }
 
 impl<'g> Conditional<'g> {
@@ -60,7 +69,35 @@ impl<'g> Conditional<'g> {
         }
         let right = above.iter_mut().map(|row| row.pop().flatten()).collect();
         let rest = below.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
-        Conditional { h: above, right, rest, error: seen.error }
+        let symmetric = Conditional { h: above, right, rest, error: seen.error, skewness: vec![] };
+        let skewness = if seen.third.is_empty() { vec![] } else { symmetric.skewness(factor, &seen.third) };
+        Conditional { skewness, ..symmetric }
+    }
+
+    /// A third of the third derivative of the log density by each z, to leading order: z is then as skewed as sinh(arsinh u + arsinh s), for
+    /// standard normal u. Bounded.
+    fn skewness(&self, factor: &Matrix<'g>, third: &[Expr<'g>]) -> Vec<Expr<'g>> {
+        let k = self.len();
+        let of = |j: usize| {
+            // How e, and so b, moves with z.j.
+            let mut e: Vec<Option<Expr<'g>>> = vec![None; k];
+            for i in j..k {
+                let before = sum((j..i).map(|d| times(self.h[i][d], e[d])));
+                let own = if i == j { Some(self.error) } else { before.map(|b| -b) };
+                e[i] = own.map(|own| own / self.pivot(i));
+            }
+            // Effects of other terms, of which only the distribution is known, take up their share of a move.
+            let share = self.error.square();
+            let b: Vec<Option<Expr<'g>>> =
+                (0..k).map(|i| sum((0..k).map(|d| times(factor[i][d], e[d]))).map(|b| b / share)).collect();
+            let cubes = third.iter().enumerate().map(|(i, third)| {
+                let cube = times(times(b[i / k / k], b[i / k % k]), b[i % k]);
+                times(cube, Some(*third))
+            });
+            let s = sum(cubes).map_or(self.error * 0.0, |cubes| cubes / 3.0);
+            s / ((s / MOST_SKEWED).square() + 1.0).sqrt()
+        };
+        (0..k).map(of).collect()
     }
 
     /// The number of coefficients.
@@ -99,7 +136,8 @@ impl<'g> Conditional<'g> {
         names.iter().fold(vec![], |mut e, name| {
             let sd = self.pivot(e.len()) / self.error;
             let mean = self.offset(&e).map_or_else(|| m.data(&[0.0]), |offset| offset / self.error);
-            let z = m.reals(name, groups, normal(mean, sd));
+            let constraint = self.skewness.get(e.len()).map_or(Constraint::Real, |s| Constraint::Skewed((*s).into()));
+            let z = m.parameter(name, constraint, groups, normal(mean, sd));
             e.push(self.next(&e, z));
             e
         })
@@ -176,6 +214,7 @@ mod tests {
             factor: vec![vec![one, None], vec![None, one]],
             response: vec![number("x"), number("y")],
             error: number("tau"),
+            third: vec![],
         };
         let conditional = Conditional::new(&factor, &seen);
         let effects = conditional.effects(&[graph.full(DType::F64, [1, 1], 0.0), graph.full(DType::F64, [1, 1], 0.0)]);

@@ -3,6 +3,7 @@
 
 use super::coefficients::Knowledge;
 use super::family::{Auxiliary, Family, Given, Link};
+use super::groups::GroupRows;
 use super::model::Rows;
 use super::turned::Turned;
 use crate::error::Result;
@@ -23,12 +24,30 @@ pub(super) struct Working {
     pub knowledge: Knowledge,
     /// Rough values of the parameters of the family.
     pub auxiliaries: Vec<f64>,
+    /// Third derivatives of the log likelihood by the effects of each group: for each term, for each of three effects. Empty where errors are normal.
+    pub third: Vec<Vec<Vec<f64>>>,
+    /// The same by the linear predictor of each row.
+    pub third_of_rows: Vec<f64>,
 }
 
 impl Working {
     fn new(rows: &Rows, pseudo: Pseudo, fit: Backfit, auxiliaries: Vec<f64>) -> Self {
-        let Pseudo { response, weights } = pseudo;
+        let Pseudo { response, weights, third } = pseudo;
+        let cubes = |g: &GroupRows| {
+            let (k, groups) = (g.values.len(), g.index.iter().max().map_or(0, |m| m + 1));
+            let value = |c: usize, i: usize| g.values[c].as_ref().map_or(1.0, |v| v[i]);
+            let of = |n: usize| {
+                let mut sums = vec![0.0; groups];
+                for (i, (j, third)) in g.index.iter().zip(&third).enumerate() {
+                    sums[*j] += third * value(n / k / k, i) * value(n / k % k, i) * value(n % k, i);
+                }
+                sums
+            };
+            (0..k.pow(3)).map(of).collect()
+        };
         Working {
+            third: if third.is_empty() { vec![] } else { rows.groups.iter().map(cubes).collect() },
+            third_of_rows: third,
             turned: rows.groups.iter().map(|g| Turned::new(g, &weights)).collect(),
             least: least(rows, &weights),
             coefficients: fit.coefficients.as_slice().to_vec(),
@@ -44,12 +63,12 @@ impl Working {
         let (mut fit, mut precision) = (Backfit::new(rows), 1.0);
         for _ in 0..NORMAL_ROUNDS {
             let scaled = weights.iter().map(|w| w * precision).collect();
-            fit.improve(rows, &Pseudo { response: response.clone(), weights: scaled });
+            fit.improve(rows, &Pseudo { response: response.clone(), weights: scaled, third: vec![] });
             let predictor = fit.predictor(rows);
             let left = response.iter().zip(&predictor).zip(&weights).map(|((y, p), w)| w * (y - p).powi(2));
             precision = (weights.iter().sum::<f64>() / left.sum::<f64>()).clamp(1e-6, 1e6);
         }
-        Working::new(rows, Pseudo { response, weights }, fit, vec![])
+        Working::new(rows, Pseudo { response, weights, third: vec![] }, fit, vec![])
     }
 }
 
@@ -95,7 +114,7 @@ pub(super) fn working(
 /// Of each group term, where the information that its groups have on a variance of 0 tells a standard deviation from it; averaged
 /// over coefficients. `weights` are the precisions of rows.
 fn least(rows: &Rows, weights: &[f64]) -> Vec<f64> {
-    let of_term = |g: &super::groups::GroupRows| {
+    let of_term = |g: &GroupRows| {
         let groups = g.index.iter().max().map_or(0, |m| m + 1);
         let each = g.values.iter().map(|v| {
             let mut information = vec![0.0; groups];
@@ -150,7 +169,9 @@ impl Curve {
         let total = log.sum_all();
         let slope = grad(total, &[eta])?[0];
         let curvature = grad(slope.sum_all(), &[eta])?[0];
-        let outputs = graph.program().output("total", total).output("slope", slope).output("curvature", curvature);
+        let third = grad(curvature.sum_all(), &[eta])?[0];
+        let outputs = graph.program().output("total", total).output("slope", slope);
+        let outputs = outputs.output("curvature", curvature).output("third", third);
         Ok(Curve { program: outputs.threads(1).compile()?, auxiliaries })
     }
 
@@ -189,7 +210,9 @@ impl Curve {
         let weights: Vec<f64> = curvature.iter().map(weight).collect();
         let step = |(s, w): (&f64, &f64)| if s.is_finite() { (s / w).clamp(-STEP, STEP) } else { 0.0 };
         let response = predictor.iter().zip(slope.iter().zip(&weights)).map(|(p, sw)| p + step(sw)).collect();
-        Ok(Pseudo { response, weights })
+        let third = self.program.output("third")?.to_f64();
+        let third = third.into_iter().map(|t| if t.is_finite() { t } else { 0.0 }).collect();
+        Ok(Pseudo { response, weights, third })
     }
 }
 
@@ -197,6 +220,8 @@ impl Curve {
 struct Pseudo {
     response: Vec<f64>,
     weights: Vec<f64>,
+    /// Third derivatives of log likelihoods by the linear predictor; none where errors are normal.
+    third: Vec<f64>,
 }
 
 /// Coefficients and group effects, improved one after the other.
@@ -213,7 +238,7 @@ impl Backfit {
     fn new(rows: &Rows) -> Self {
         let k = rows.x.len() / rows.count.max(1);
         let design = DMatrix::from_fn(rows.count, k + 1, |i, j| if j == 0 { 1.0 } else { rows.x[i * k + j - 1] });
-        let groups = |g: &super::groups::GroupRows| g.index.iter().max().map_or(0, |m| m + 1);
+        let groups = |g: &GroupRows| g.index.iter().max().map_or(0, |m| m + 1);
         let effects = rows.groups.iter().map(|g| vec![DVector::zeros(g.values.len()); groups(g)]).collect();
         let variances = rows.groups.iter().map(|g| vec![1.0; g.values.len()]).collect();
         Backfit { design, coefficients: DVector::zeros(k + 1), effects, variances }

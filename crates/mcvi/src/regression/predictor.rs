@@ -41,6 +41,10 @@ impl<'g> Predicted<'g> {
         effects: &[Effects<'g>],
         (t, given): (usize, &[usize]),
     ) -> Seen<'g> {
+        let unknown: Vec<usize> = (0..effects.len()).filter(|u| *u != t && !given.contains(u)).collect();
+        if !unknown.is_empty() && rows.groups[t].values.len() == 1 {
+            return self.seen_by_row(m, (rows, working), effects, (t, given, &unknown));
+        }
         let turned = &working.turned[t];
         let factor: Matrix<'g> =
             turned.factor.iter().map(|row| row.iter().map(|r| (!r.is_empty()).then(|| m.data(r))).collect()).collect();
@@ -61,14 +65,50 @@ impl<'g> Predicted<'g> {
             let known = self.projected(m, (rows, t, turned), known);
             seen.iter_mut().zip(known).for_each(|(seen, known)| *seen = *seen - known);
         }
-        let unknown: Vec<usize> = (0..effects.len()).filter(|u| *u != t && !given.contains(u)).collect();
         let own = self.error.unwrap_or_else(|| m.data(&[1.0]));
         let error = unknown.iter().fold(None, |sum: Option<Expr<'g>>, u| {
             let spread = variance(&working.weights, (&rows.groups[t], turned.groups()), &rows.groups[*u]);
             let of = spread.iter().enumerate().map(|(c, v)| effects[*u].sds.slice(1, c..c + 1).square() * m.data(v));
             Some(of.fold(sum.unwrap_or_else(|| own.square()), |a, b| a + b))
         });
-        Seen { factor, response: seen, error: error.map_or(own, Expr::sqrt) }
+        let third = working.third.get(t).into_iter().flatten().map(|v| m.data(v)).collect();
+        Seen { factor, response: seen, error: error.map_or(own, Expr::sqrt), third }
+    }
+
+    /// The same of a term of one coefficient, each row with the variance that it has where other effects are not known.
+    fn seen_by_row(
+        &self,
+        m: &Builder<'g>,
+        (rows, working): (&Rows, &Working),
+        effects: &[Effects<'g>],
+        (t, given, unknown): (usize, &[usize], &[usize]),
+    ) -> Seen<'g> {
+        let own = &rows.groups[t];
+        let value = |i: usize| own.values[0].as_ref().map_or(1.0, |v| v[i]);
+        let inverse: Vec<f64> = working.weights.iter().map(|w| 1.0 / w.max(f64::MIN_POSITIVE)).collect();
+        let alone = self.error.map_or_else(|| m.data(&inverse), |e| e.square() * m.data(&inverse));
+        let variance = unknown.iter().fold(alone, |sum, u| {
+            let of = spread(&rows.groups[*u]);
+            of.iter().enumerate().fold(sum, |sum, (c, v)| sum + effects[*u].sds.slice(1, c..c + 1).square() * m.data(v))
+        });
+        let each: Vec<&[Expr<'g>]> =
+            (0..effects.len()).map(|u| if given.contains(&u) { effects[u].each.as_slice() } else { &[] }).collect();
+        let left = m.data(&working.response) - self.with(m, rows, &each);
+        let (index, groups) = (m.index(&own.index), working.turned[t].groups());
+        let summed = |e: Expr<'g>, power: i32| {
+            let values: Vec<f64> = (0..rows.count).map(|i| value(i).powi(power)).collect();
+            (e * m.data(&values)).broadcast_to([m.rows(), rows.count]).t().scatter_add(index, groups).t()
+        };
+        let weight = variance.recip();
+        let precision = (summed(weight, 2) + f64::MIN_POSITIVE).sqrt();
+        let third =
+            working.third.get(t).map(|_| summed((alone * weight).powf(3.0) * m.data(&working.third_of_rows), 3));
+        Seen {
+            factor: vec![vec![Some(precision)]],
+            response: vec![summed(weight * left, 1) / precision],
+            error: m.data(&[1.0]),
+            third: third.into_iter().collect(),
+        }
     }
 
     /// QᵀW^½v of each group of a term, `[rows, groups]` for each coefficient, for v of all rows.
@@ -130,21 +170,28 @@ impl<'g> Predicted<'g> {
     }
 }
 
-/// How much the variance of what a group of a term sees, averaged over its rows, grows with each variance of the effects of another: they are as far
-/// from the mean of all rows of their group as if each row had its own.
-fn variance(weights: &[f64], (own, groups): (&GroupRows, usize), other: &GroupRows) -> Vec<Vec<f64>> {
-    let mut sizes = vec![0.0; other.index.iter().max().map_or(0, |i| i + 1)];
-    other.index.iter().for_each(|j| sizes[*j] += 1.0);
+/// How much the variance of a row grows with each variance of the effects of a term that are not known: as if each row of a group
+/// had its own, for means of the group to have the right one.
+fn spread(term: &GroupRows) -> Vec<Vec<f64>> {
+    let mut sizes = vec![0.0; term.index.iter().max().map_or(0, |i| i + 1)];
+    term.index.iter().for_each(|j| sizes[*j] += 1.0);
+    let of = |v: &Option<Vec<f64>>| {
+        let square = |i: usize| v.as_ref().map_or(1.0, |v| v[i] * v[i]);
+        term.index.iter().enumerate().map(|(i, j)| sizes[*j] * square(i)).collect()
+    };
+    term.values.iter().map(of).collect()
+}
+
+/// The same on average over the rows of each group of another term, with their weights.
+fn variance(weights: &[f64], (own, groups): (&GroupRows, usize), unknown: &GroupRows) -> Vec<Vec<f64>> {
     let mut count = vec![0.0; groups];
     own.index.iter().for_each(|g| count[*g] += 1.0);
-    let of = |v: &Option<Vec<f64>>| {
+    let averaged = |spread: Vec<f64>| {
         let mut sums = vec![0.0; groups];
-        for (i, g) in own.index.iter().enumerate() {
-            sums[*g] += weights[i] * sizes[other.index[i]] * v.as_ref().map_or(1.0, |v| v[i] * v[i]) / count[*g];
-        }
+        own.index.iter().enumerate().for_each(|(i, g)| sums[*g] += weights[i] * spread[i] / count[*g]);
         sums
     };
-    other.values.iter().map(of).collect()
+    spread(unknown).into_iter().map(averaged).collect()
 }
 
 /// The sum of the effects of a term in each row.
