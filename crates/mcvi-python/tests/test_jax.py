@@ -62,8 +62,11 @@ def test_rows_are_filled_up_to_few_sizes():
 def test_shapes_that_make_no_sense_are_named():
     with pytest.raises(mcvi.UsageError, match=r"must be \[rows\]"):
         mcvi.from_jax(lambda z: z, dim=2)
-    with pytest.raises(mcvi.UsageError, match="dim"):
-        mcvi.from_jax(banana, dim=0)
+    for dim in (0, "2", 2.5):
+        with pytest.raises(mcvi.UsageError, match="dim: a whole number"):
+            mcvi.from_jax(banana, dim=dim)
+    with pytest.raises(mcvi.UsageError, match="floating-point numbers, not int64"):
+        mcvi.from_jax(lambda z: z.astype(int).sum(), dim=2)
 
 
 def test_models_and_posteriors_can_be_pickled():

@@ -165,6 +165,15 @@ def test_sites_of_many_kinds_are_computed_by_the_engine():
         assert not adapted._native().calls_python, adapted.notes
 
 
+def test_columns_of_frames_are_arrays():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"sigma": ERRORS, "y": EFFECTS})
+    adapted = mcvi.from_numpyro(schools, frame.sigma, y=frame.y)
+    z = np.random.default_rng(1).normal(size=(3, 10))
+    arrays = mcvi.from_numpyro(schools, np.array(ERRORS), y=np.array(EFFECTS))
+    assert np.array_equal(adapted.log_density(z), arrays.log_density(z))
+
+
 def test_subsampled_plates_are_refused():
     def subsampled():
         mean = numpyro.sample("mean", dist.Normal(0, 1))

@@ -84,6 +84,13 @@ def differences(gradients: Callable[[np.ndarray], np.ndarray], z: np.ndarray, v:
     return (both[: len(z)] - both[len(z) :]) / (2 * h) * size
 
 
+def dimension(dim: Any) -> int:
+    """A number of coordinates, checked."""
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
+        raise UsageError(f"dim: a whole number of coordinates is needed, at least 1, not {dim!r}")
+    return int(dim)
+
+
 class External(Model):
     """A log density given by functions; see :func:`external`."""
 
@@ -95,9 +102,7 @@ class External(Model):
         dim: int,
         name: str,
     ) -> None:
-        if dim < 1:
-            raise UsageError(f"dim: at least one coordinate is needed, not {dim}")
-        self.dim, self.name = dim, name
+        self.dim, self.name = dimension(dim), name
         self._value, self._gradient, self._hvp = value, gradient, hvp
         self.notes = () if hvp else (DIFFERENCES,)
 

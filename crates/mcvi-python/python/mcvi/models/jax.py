@@ -15,7 +15,7 @@ except ImportError:  # before JAX 0.8
 
 from mcvi import _mcvi
 from mcvi._errors import UsageError
-from mcvi.models.base import Model
+from mcvi.models.base import Model, dimension
 from mcvi.models.lowering import difference, lower
 from mcvi.models.trace import Uncovered, once
 
@@ -75,7 +75,7 @@ class JaxModel(JaxDensity):
     """See :func:`mcvi.from_jax`."""
 
     def __init__(self, log_density: Callable[[jax.Array], jax.Array], dim: int, name: str) -> None:
-        self.name, self.description, self.dim = name, "a log density in JAX", dim
+        self.name, self.description, self.dim = name, "a log density in JAX", dimension(dim)
         self._density = log_density
         if self._takes_rows(log_density):
             self._compile(lambda z: log_density(z[None])[0], log_density)
@@ -84,14 +84,13 @@ class JaxModel(JaxDensity):
 
     def _takes_rows(self, density: Callable[[jax.Array], jax.Array]) -> bool:
         """Whether it is a function of a batch, and not of a point."""
-        if self.dim < 1:
-            raise UsageError(f"dim: at least one coordinate is needed, not {self.dim}")
         shapes = {}
         with double(True):
             # Of one row more than coordinates, so that they cannot be mistaken for each other.
             for shape in ((self.dim + 1, self.dim), (self.dim,)):
                 try:
-                    shapes[shape] = jax.eval_shape(density, jax.ShapeDtypeStruct(shape, jnp.float64)).shape
+                    result = jax.eval_shape(density, jax.ShapeDtypeStruct(shape, jnp.float64))
+                    shapes[shape] = result.shape if jnp.issubdtype(result.dtype, jnp.floating) else result.dtype
                 except Exception as error:
                     shapes[shape] = error
         rows, point = shapes.values()
@@ -101,6 +100,8 @@ class JaxModel(JaxDensity):
             return False
         if isinstance(rows, Exception):
             raise rows
+        if isinstance(rows, np.dtype):
+            raise UsageError(f"the log density must be of floating-point numbers, not {rows}")
         raise UsageError(
             f"the log density of a batch [rows, {self.dim}] must be [rows], and that of a point one number; "
             f"{self.dim + 1} rows give {rows}"

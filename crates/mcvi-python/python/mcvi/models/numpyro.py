@@ -35,7 +35,7 @@ class NumPyroModel(JaxDensity):
     ) -> None:
         # JAX knows constants by their identity, and mistakes their type if they were first seen in double precision: others
         # may use these arrays in single precision.
-        args, kwargs = jax.tree.map(lambda a: a.copy() if isinstance(a, np.ndarray) else a, (args, kwargs))
+        args, kwargs = jax.tree.map(own, (args, kwargs))
         self._model, self._args, self._kwargs = model, args, kwargs
         self._dims, self._coords = dict(dims), dict(coords)
         self.name = getattr(model, "__name__", type(model).__name__)
@@ -174,6 +174,13 @@ def plate_dims(site: dict[str, Any]) -> list[str]:
     if not by_axis or sorted(by_axis) != list(range(batch)):
         return []
     return [by_axis.get(axis, f"{site['name']}_dim_{axis}") for axis in range(axes)]
+
+
+def own(value: Any) -> Any:
+    """An argument as JAX takes it: arrays as copies, columns of frames as arrays."""
+    if hasattr(value, "to_numpy") and not hasattr(value, "columns"):
+        value = value.to_numpy()
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def numbers(value: Any) -> np.ndarray:

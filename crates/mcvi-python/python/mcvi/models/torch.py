@@ -8,16 +8,14 @@ import numpy as np
 import torch
 
 from mcvi._errors import UsageError
-from mcvi.models.base import Model
+from mcvi.models.base import Model, dimension
 
 
 class TorchModel(Model):
     """See :func:`mcvi.from_torch`."""
 
     def __init__(self, log_density: Callable[[torch.Tensor], torch.Tensor], dim: int, name: str) -> None:
-        if dim < 1:
-            raise UsageError(f"dim: at least one coordinate is needed, not {dim}")
-        self.name, self.description, self.dim = name, "a log density in PyTorch", dim
+        self.name, self.description, self.dim = name, "a log density in PyTorch", dimension(dim)
         self._density = log_density
 
     def _run(self, z: np.ndarray, tracked: bool) -> tuple[torch.Tensor, torch.Tensor]:
