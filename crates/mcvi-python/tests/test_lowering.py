@@ -174,6 +174,7 @@ def elementary(z):
         + (jnp.arctan2(z, Y) + jnp.arctan2(Y, z) + jnp.exp2(z) + jnp.log2(p) + jnp.log10(p) + jnp.expm1(z)).sum()
         + (jnp.log1p(p) + special.expit(z) + jax.nn.softplus(z) + jax.nn.log_sigmoid(z) + jnp.logaddexp(z, Y)).sum()
         + jnp.logaddexp(z[:4], -jnp.inf).sum()
+        + (z ** np.arange(9)).sum()
     )
 
 

@@ -179,7 +179,7 @@ class Writer:
 
     def check_types(self, equation: Equation) -> None:
         """Truth values and whole numbers are computed as numbers, where that is the same."""
-        whole = any(np.issubdtype(value.dtype, np.integer) for value in equation.inputs)
+        whole = any(np.issubdtype(value.dtype, np.integer) and not value.is_fixed for value in equation.inputs)
         if whole and equation.name in WHOLE_NUMBERS:
             raise Uncovered(f"the primitive {equation.name} of whole numbers that depend on the parameters")
         for value in equation.outputs:
