@@ -3,10 +3,9 @@
 
 use super::regression::RegressionOptions;
 use crate::mistake::{Mistake, mistaken};
-use crate::ranks;
 use anyhow::Result;
 use mcvi::regression::{self, Family, Formula, nearest};
-use mcvi::{BayesianModel, Source, posteriors};
+use mcvi::{BayesianModel, Ranks, Source, posteriors};
 use mcvi_stan::StanModel;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +15,18 @@ pub const PYTHON: &str = "python";
 
 /// Open a model by name. Regressions also need a file, Stan programs their data.
 pub fn open(name: &str, data: Option<&Path>, options: &RegressionOptions) -> Result<Arc<dyn BayesianModel>> {
+    open_shared(name, data, options, None)
+}
+
+/// The same, where ranks share the data.
+pub fn open_shared(
+    name: &str,
+    data: Option<&Path>,
+    options: &RegressionOptions,
+    ranks: Option<Ranks>,
+) -> Result<Arc<dyn BayesianModel>> {
     if name.contains('~') {
-        return options.open(&Formula::parse(name)?, data);
+        return options.open(&Formula::parse(name)?, data, ranks);
     }
     if options.shorthand(name).is_none()
         && let Some(given) = options.given()
@@ -35,7 +44,7 @@ pub fn open(name: &str, data: Option<&Path>, options: &RegressionOptions) -> Res
         return Ok(Arc::new(built_in.model()?));
     }
     if let Some(opened) = options.shorthand(name) {
-        return opened.and_then(|(formula, options)| options.open(&formula, data));
+        return opened.and_then(|(formula, options)| options.open(&formula, data, ranks));
     }
     let known = posteriors::ALL.iter().map(|b| b.name).chain(regression::SHORTHANDS.map(|s| s.0));
     let hint = nearest(name, known).map_or_else(|| ";".to_owned(), |n| format!("; did you mean {n}?"));
@@ -53,11 +62,11 @@ pub fn extensions(name: &str) -> Result<&'static [&'static str]> {
     Ok(if name.ends_with(".stan") { &[".json"] } else { &[".csv", ".tsv", ".csv.gz", ".tsv.gz"] })
 }
 
-/// Reopen the model of a saved run.
-pub fn reopen(source: &Source) -> Result<Arc<dyn BayesianModel>> {
+/// Reopen the model of a saved run, the data of which ranks may share.
+pub fn reopen(source: &Source, ranks: Option<Ranks>) -> Result<Arc<dyn BayesianModel>> {
     match source.kind.as_str() {
         posteriors::KIND => Ok(Arc::new(posteriors::reopen(source)?)),
-        regression::KIND => Ok(Arc::new(regression::reopen_shared(source, ranks::joined())?)),
+        regression::KIND => Ok(Arc::new(regression::reopen_shared(source, ranks)?)),
         mcvi_stan::KIND => Ok(Arc::new(StanModel::reopen(source).map_err(|e| mistaken(e.into()))?)),
         PYTHON => {
             let why = "it is a fit of a model made in Python, which only Python has; open it there with mcvi.load(FOLDER, model)";

@@ -36,7 +36,7 @@ use mcvi::diagnostics::RELIABLE_K;
 use mcvi::fit::StopReason;
 use mcvi::infer::{Budget, ChainChoice, Checkpoint, Event, Request, VerdictKind, infer_from};
 use mcvi::model::Quantities;
-use mcvi::{BayesianModel, Chain, Draws, Mixture, limits};
+use mcvi::{BayesianModel, Chain, Device, Draws, Mixture, limits};
 use settings::{Identity, Saved};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -215,13 +215,15 @@ impl Options {
     /// Resolve the options.
     fn resolve(&self) -> Result<Resolved> {
         let saved = self.from.as_deref().or(self.repeat.as_deref()).map(Saved::open).transpose()?;
+        // On a GPU every rank computes the whole.
+        let ranks = if self.hardware.resolved()?.device == Device::Cpu { ranks::joined() } else { None };
         let (model, request, checkpoint) = match &saved {
             None => {
-                let model = catalogue::open(&self.model, self.data.as_deref(), &self.regression)?;
+                let model = catalogue::open_shared(&self.model, self.data.as_deref(), &self.regression, ranks)?;
                 (model, self.request()?, Checkpoint::default())
             }
-            Some(run) if self.from.is_some() => (run.model()?, run.settings.resumed(), run.checkpoint()?),
-            Some(run) => (run.model()?, run.settings.repeated(), Checkpoint::default()),
+            Some(run) if self.from.is_some() => (run.shared_model(ranks)?, run.settings.resumed(), run.checkpoint()?),
+            Some(run) => (run.shared_model(ranks)?, run.settings.repeated(), Checkpoint::default()),
         };
         let request = self.complete(request, &checkpoint)?;
         Ok(Resolved { model, request, checkpoint })

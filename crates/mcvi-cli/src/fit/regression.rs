@@ -1,7 +1,6 @@
 //! Options of regressions: what stands beside a formula.
 
 use crate::mistake::{Mistake, mistaken};
-use crate::ranks;
 use anyhow::Result;
 use clap::Args;
 use mcvi::regression::{self, Family, Formula, Frame, Link, Missing, ReadOptions, Regression};
@@ -87,9 +86,14 @@ impl RegressionOptions {
         Some(Ok((formula, RegressionOptions { target: None, family, ..self.clone() })))
     }
 
-    /// Open a regression.
-    pub fn open(&self, formula: &Formula, data: Option<&Path>) -> Result<Arc<dyn BayesianModel>> {
-        Ok(Arc::new(self.regression(formula, data, ranks::joined())?))
+    /// Open a regression, the rows of which ranks may share.
+    pub fn open(
+        &self,
+        formula: &Formula,
+        data: Option<&Path>,
+        ranks: Option<Ranks>,
+    ) -> Result<Arc<dyn BayesianModel>> {
+        Ok(Arc::new(self.regression(formula, data, ranks)?))
     }
 
     /// What is to be shown of a model in place of a fit, if anything is.
@@ -110,7 +114,6 @@ impl RegressionOptions {
         Ok(Some(if what == "stan" { program.code } else { program.data.to_string() }))
     }
 
-    /// Ranks may share its rows.
     fn regression(&self, formula: &Formula, data: Option<&Path>, ranks: Option<Ranks>) -> Result<Regression> {
         if self.target.is_some() {
             let why = "a formula names its response: omit --target";

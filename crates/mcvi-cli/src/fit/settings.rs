@@ -5,7 +5,7 @@ use crate::mistake::Mistake;
 use anyhow::Result;
 use mcvi::fit::StopReason;
 use mcvi::infer::{Budget, Checkpoint, Request};
-use mcvi::{BayesianModel, Chain, Fingerprint, Source};
+use mcvi::{BayesianModel, Chain, Fingerprint, Ranks, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -178,7 +178,12 @@ impl Saved {
 
     /// The model, checked to be the one that was fitted, with the same data.
     pub fn model(&self) -> Result<Arc<dyn BayesianModel>> {
-        self.checked(catalogue::reopen(&self.settings.source(&self.folder))?)
+        self.shared_model(None)
+    }
+
+    /// The same, where ranks share the data.
+    pub fn shared_model(&self, ranks: Option<Ranks>) -> Result<Arc<dyn BayesianModel>> {
+        self.checked(catalogue::reopen(&self.settings.source(&self.folder), ranks)?)
     }
 
     /// A model, if it is the one that was fitted, with the same data.

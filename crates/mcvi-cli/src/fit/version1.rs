@@ -20,7 +20,7 @@ pub fn settings(value: &Value) -> Result<Settings, String> {
     let count = |from: &Value, key: &str| {
         from[key].as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| format!("does not say how many {key}"))
     };
-    let dim = catalogue::reopen(&source).map_err(|e| format!("cannot be used: {e:#}"))?.dim();
+    let dim = catalogue::reopen(&source, None).map_err(|e| format!("cannot be used: {e:#}"))?.dim();
     let chain = &value["chain"];
     let full = chain["full_covariance"].as_bool().unwrap_or(false);
     let [Ok(steps), Ok(leapfrogs), Ok(hidden)] = ["steps", "leapfrogs", "hidden"].map(|key| count(chain, key)) else {
