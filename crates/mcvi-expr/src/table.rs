@@ -425,10 +425,32 @@ pub(crate) enum Function {
     Unary(Unary),
     Binary(Binary),
     Ternary(Ternary),
-    /// Differences of polygamma functions of this order (0 or 1), and of the next, which is the operation after this one.
-    DiffPair(u32),
+    /// The first of two results; the second is the operation after this one.
+    Pair(Pair),
     /// The second result of the operation before.
     Second,
+}
+
+/// Two functions of the same operands that share most of their work.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Pair {
+    /// Differences of polygamma functions of this order (0 or 1), and of the next.
+    Diff(u32),
+    /// The softplus and its derivative, the sigmoid.
+    Softplus,
+}
+
+impl Pair {
+    /// All of them, those that are to be preferred first.
+    pub const ALL: [Pair; 3] = [Pair::Diff(1), Pair::Diff(0), Pair::Softplus];
+
+    /// Both functions.
+    pub fn both(self) -> [Function; 2] {
+        match self {
+            Pair::Diff(k) => [k, k + 1].map(|k| Function::Binary(Binary::PolygammaDiff(k))),
+            Pair::Softplus => [Unary::Softplus, Unary::Sigmoid].map(Function::Unary),
+        }
+    }
 }
 
 impl Function {
@@ -440,7 +462,8 @@ impl Function {
             Function::Unary(u) => u.name(),
             Function::Binary(b) => b.name(),
             Function::Ternary(t) => t.name(),
-            Function::DiffPair(_) => "lgamma_diffs",
+            Function::Pair(Pair::Diff(_)) => "lgamma_diffs",
+            Function::Pair(Pair::Softplus) => "softplus_sigmoid",
             Function::Second => "and",
         }
     }
@@ -451,7 +474,8 @@ impl Function {
             Function::Unary(u) => u.cost(),
             Function::Binary(b) => b.cost(),
             Function::Ternary(t) => t.cost(),
-            Function::DiffPair(_) => 2.5,
+            Function::Pair(Pair::Diff(_)) => 2.5,
+            Function::Pair(Pair::Softplus) => 1.7,
             Function::Second => 0.0,
         }
     }

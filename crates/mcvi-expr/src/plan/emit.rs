@@ -270,7 +270,7 @@ impl Emitter {
             map.reduces.push(Reduce { how, over, value, to });
         }
         super::peephole::multiply_add(&mut map);
-        super::peephole::pair_differences(&mut map);
+        super::peephole::pairs(&mut map);
         self.kernels.push((level, Kernel::Map(map)));
         self.kernels.extend(combines.into_iter().map(|k| (level + 1, k)));
     }

@@ -1,27 +1,22 @@
 //! Peephole optimisation: improvements of a few operations within one fused kernel.
 
 use super::{Map, MapOp, Value};
-use crate::table::{Binary, Function};
+use crate::table::{Binary, Function, Pair};
 
-/// Compute two orders of a difference of polygamma functions at once where both are wanted: they share most of the work.
-pub(super) fn pair_differences(map: &mut Map) {
-    // Digamma with trigamma first; lgamma with digamma where that is left.
-    for order in [1, 0] {
-        let find = |map: &Map, k: u32, from: usize| {
-            let wanted = Function::Binary(Binary::PolygammaDiff(k));
-            (from..map.ops.len()).find(|&i| map.ops[i].function == wanted)
-        };
+/// Compute two functions of the same operands at once where they share most of their work.
+pub(super) fn pairs(map: &mut Map) {
+    for pair in Pair::ALL {
+        let [one, other] = pair.both();
         let mut from = 0;
-        while let Some(i) = find(map, order, from) {
+        while let Some(i) = (from..map.ops.len()).find(|&i| map.ops[i].function == one) {
             from = i + 1;
             let same = |j: &usize| map.ops[*j].args == map.ops[i].args;
-            let next = Function::Binary(Binary::PolygammaDiff(order + 1));
-            let Some(j) = (0..map.ops.len()).filter(|j| map.ops[*j].function == next).find(same) else { continue };
+            let Some(j) = (0..map.ops.len()).filter(|j| map.ops[*j].function == other).find(same) else { continue };
             // The pair takes the place of whichever came first: its operands are there.
             let (first, second) = (i.min(j), i.max(j));
             let args = map.ops[i].args.clone();
             map.ops.remove(second);
-            map.ops[first] = MapOp { function: Function::DiffPair(order), args };
+            map.ops[first] = MapOp { function: Function::Pair(pair), args };
             map.ops.insert(first + 1, MapOp { function: Function::Second, args: vec![Value::Op(first)] });
             let moved = |x: usize| match x {
                 x if x == i => first,

@@ -146,8 +146,13 @@ pub(super) fn pow_double(a: f64, b: f64) -> f64 {
 /// ln(1 + e^x). Error 1.4 ulp, `f32` 1.7, relative also where the result is tiny.
 #[inline(always)]
 pub(super) fn softplus<T: Real, const F: bool>(x: T) -> T {
+    softplus_of::<T, F>(x, exp::<T, F>(-x.abs()))
+}
+
+/// The same given t = e^−|x|.
+#[inline(always)]
+fn softplus_of<T: Real, const F: bool>(x: T, t: T) -> T {
     let (zero, one, half) = (T::lit(0.0), T::lit(1.0), T::lit(0.5));
-    let t = exp::<T, F>(-x.abs());
     // log1p on [0, 1]: halve 1 + t above √2.
     let big = t > T::lit(std::f64::consts::SQRT_2 - 1.0);
     let l = ln_core::<T, F>(sel(big, one, zero), sel(big, (t - one) * half, t));
@@ -157,8 +162,20 @@ pub(super) fn softplus<T: Real, const F: bool>(x: T) -> T {
 /// 1/(1 + e^−x). Error 1.5 ulp, `f32` 2.4, relative also where the result is tiny.
 #[inline(always)]
 pub(super) fn sigmoid<T: Real, const F: bool>(x: T) -> T {
-    let t = exp::<T, F>(-x.abs());
+    sigmoid_of(x, exp::<T, F>(-x.abs()))
+}
+
+/// The same given t = e^−|x|.
+#[inline(always)]
+fn sigmoid_of<T: Real>(x: T, t: T) -> T {
     sel(x < T::lit(0.0), t, T::lit(1.0)) / (T::lit(1.0) + t)
+}
+
+/// The softplus and the sigmoid, with the same bits as one by one.
+#[inline(always)]
+pub(super) fn softplus_sigmoid<T: Real, const F: bool>(x: T) -> [T; 2] {
+    let t = exp::<T, F>(-x.abs());
+    [softplus_of::<T, F>(x, t), sigmoid_of(x, t)]
 }
 
 /// tanh x. Error 2.0 ulp, `f32` 2.6.

@@ -5,7 +5,7 @@ use super::elementary as e;
 use super::lanes::*;
 use super::loops::{Heavy, Kernel, Lane, Light, Micro, Plain};
 use super::real::{Real, sel};
-use crate::table::{Binary, Function, Ternary, Unary, elementwise};
+use crate::table::{Binary, Function, Pair, Ternary, Unary, elementwise};
 
 /// # Safety
 /// As for [`Micro`].
@@ -82,13 +82,14 @@ fn polygamma_diff<T: Real>(level: Level, order: u32) -> Micro<T> {
     }
 }
 
-/// Two consecutive orders at once: k goes to `dst`, k + 1 to `c`, a second result that the kernel writes through that
+/// Two functions at once: the first goes to `dst`, the other to `c`, a second result that the kernel writes through that
 /// pointer. Either result may be a or b, the other not the same; errors are those of the single operations.
-fn polygamma_diff_pair<T: Real>(level: Level, order: u32) -> Micro<T> {
-    match order {
-        0 => pick::<T, Heavy<LgammaPair, 2>>(level),
-        1 => pick::<T, Heavy<DigammaPair, 2>>(level),
-        k => panic!("DiffPair({k}): only 0 and 1 are built"),
+fn pair<T: Real>(level: Level, both: Pair) -> Micro<T> {
+    match both {
+        Pair::Diff(0) => pick::<T, Heavy<LgammaPair, 2>>(level),
+        Pair::Diff(1) => pick::<T, Heavy<DigammaPair, 2>>(level),
+        Pair::Diff(k) => panic!("Pair::Diff({k}): only 0 and 1 are built"),
+        Pair::Softplus => pick::<T, Heavy<SoftplusPair, 2>>(level),
     }
 }
 
@@ -162,14 +163,14 @@ elementwise!(kernels);
 /// The kernel of a function at a level, which must not be above [`Level::detect`] when the kernel is run.
 ///
 /// # Panics
-/// If the order of a polygamma function is above [`crate::table::MAX_ORDER`], that of a `DiffPair` above 1; and for
+/// If the order of a polygamma function is above [`crate::table::MAX_ORDER`], that of a pair above 1; and for
 /// `Second`, which the operation before it computes.
 pub fn micro<T: Real>(level: Level, function: Function) -> Micro<T> {
     match function {
         Function::Unary(f) => unary(level, f),
         Function::Binary(f) => binary(level, f),
         Function::Ternary(f) => ternary(level, f),
-        Function::DiffPair(order) => polygamma_diff_pair(level, order),
+        Function::Pair(both) => pair(level, both),
         Function::Second => unreachable!("computed by the operation before"),
     }
 }

@@ -186,6 +186,17 @@ gamma_diffs! {
     DigammaPair, 1, 2, digamma_diff, digamma_diff_asym, digamma_few;
 }
 
+/// The softplus and the sigmoid.
+pub(super) struct SoftplusPair;
+
+impl<T: Real> Lane<T, 2> for SoftplusPair {
+    const ARITY: usize = 1;
+    #[inline(always)]
+    fn full<const F: bool>(a: T, _: T, _: T) -> [T; 2] {
+        e::softplus_sigmoid::<T, F>(a)
+    }
+}
+
 /// x, or the smallest positive number where x is below it.
 #[inline(always)]
 fn at_least<T: Real>(x: f64) -> T {

@@ -3,7 +3,7 @@
 use super::tables as t;
 use super::tables_gamma as tg;
 use super::{Level, Real, Short, Term, as_muladd, lists, micro};
-use crate::table::{Binary as B, Function, Function as O, Unary as U};
+use crate::table::{Binary as B, Function, Function as O, Pair, Unary as U};
 
 pub(super) fn levels() -> Vec<Level> {
     let best = Level::detect();
@@ -136,17 +136,17 @@ fn gamma_tables() {
         (O::Binary(B::PolygammaDiff(0)), tg::DIFF0.to_vec(), relative, 1e-14),
         (O::Binary(B::PolygammaDiff(1)), tg::DIFF1.to_vec(), relative, 1e-14),
         (O::Binary(B::PolygammaDiff(2)), tg::DIFF2.to_vec(), relative, 1e-14),
-        (O::DiffPair(0), tg::DIFF0.to_vec(), relative, 1e-14),
-        (O::DiffPair(0), tg::DIFF1.to_vec(), relative, 1e-14),
-        (O::DiffPair(1), tg::DIFF1.to_vec(), relative, 1e-14),
-        (O::DiffPair(1), tg::DIFF2.to_vec(), relative, 1e-14),
+        (O::Pair(Pair::Diff(0)), tg::DIFF0.to_vec(), relative, 1e-14),
+        (O::Pair(Pair::Diff(0)), tg::DIFF1.to_vec(), relative, 1e-14),
+        (O::Pair(Pair::Diff(1)), tg::DIFF1.to_vec(), relative, 1e-14),
+        (O::Pair(Pair::Diff(1)), tg::DIFF2.to_vec(), relative, 1e-14),
         (O::Binary(B::PolygammaDiff(3)), tg::DIFF3.to_vec(), relative, 1e-12),
         (O::Binary(B::PolygammaDiff(5)), tg::DIFF5.to_vec(), relative, 1e-12),
     ];
     let mut bad = Vec::new();
     for (i, (op, table, unit, limit)) in rows.into_iter().enumerate() {
         // Of a pair the results take turns.
-        let nth = if matches!(op, O::DiffPair(_)) { i % 2 } else { 0 };
+        let nth = if matches!(op, O::Pair(_)) { i % 2 } else { 0 };
         let e64 = worst_of::<f64>(op, nth, &table, unit);
         // Arguments that are exact in f32, that is.
         let exact = |x: f64| f64::from(x as f32) == x;

@@ -2,7 +2,7 @@
 
 use super::tests::{levels, run, run_both};
 use super::{Level, Real, micro, scalar};
-use crate::table::{Binary as B, Function, Function as O, MAX_ORDER, Unary as U};
+use crate::table::{Binary as B, Function, Function as O, MAX_ORDER, Pair, Unary as U};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -146,7 +146,7 @@ fn diff_edges() {
             let r = run::<f64>(level, O::Binary(B::PolygammaDiff(k)), &a, &[0.0; 8], &[]);
             assert!(r.iter().all(|x| *x == 0.0), "{level:?} {k}: {r:?}");
             if k < 2 {
-                let r = run_both::<f64>(level, O::DiffPair(k), &a, &[0.0; 8], &[]);
+                let r = run_both::<f64>(level, O::Pair(Pair::Diff(k)), &a, &[0.0; 8], &[]);
                 assert!(r.iter().flatten().all(|x| *x == 0.0), "{level:?} pair {k}: {r:?}");
             }
         }
@@ -169,10 +169,10 @@ const DIFFS: [(Function, usize, u32); 7] = [
     (O::Binary(B::PolygammaDiff(0)), 0, 0),
     (O::Binary(B::PolygammaDiff(1)), 0, 1),
     (O::Binary(B::PolygammaDiff(2)), 0, 2),
-    (O::DiffPair(0), 0, 0),
-    (O::DiffPair(0), 1, 1),
-    (O::DiffPair(1), 0, 1),
-    (O::DiffPair(1), 1, 2),
+    (O::Pair(Pair::Diff(0)), 0, 0),
+    (O::Pair(Pair::Diff(0)), 1, 1),
+    (O::Pair(Pair::Diff(1)), 0, 1),
+    (O::Pair(Pair::Diff(1)), 1, 2),
 ];
 
 /// Lanes of every kind side by side: each has the bits it has alone, and the value of the scalar form.
@@ -219,7 +219,7 @@ fn pairs<T: Real>(tol: f64) {
     let rows = bases.iter().flat_map(|a| steps.iter().map(move |n| (*a, *n)));
     let (a, b): (Vec<f64>, Vec<f64>) = rows.map(|(a, n)| (T::lit(a).to_f64(), T::lit(n).to_f64())).unzip();
     for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
-        let both = run_both::<T>(level, O::DiffPair(k), &a, &b, &[]);
+        let both = run_both::<T>(level, O::Pair(Pair::Diff(k)), &a, &b, &[]);
         for (order, got) in (k..).zip(&both) {
             let want = run::<T>(level, O::Binary(B::PolygammaDiff(order)), &a, &b, &[]);
             for i in 0..a.len() {
@@ -241,10 +241,31 @@ fn pairs_match() {
     pairs::<f32>(6e-7);
 }
 
+/// The softplus and the sigmoid have the same bits together as apart.
+fn softplus_pair<T: Real>() {
+    let edges = [0.0, -0.0, INF, -INF, NAN, 1e-300, -1e-300, 40.0, -40.0, 750.0, -750.0, 1e300, -1e300];
+    let a: Vec<f64> = (-200..200).map(|i| f64::from(i) * 0.37).chain(edges).collect();
+    for level in levels() {
+        let both = run_both::<T>(level, O::Pair(Pair::Softplus), &a, &[], &[]);
+        for (function, got) in Pair::Softplus.both().into_iter().zip(&both) {
+            let want = run::<T>(level, function, &a, &[], &[]);
+            for ((a, x), y) in a.iter().zip(got).zip(&want) {
+                assert!(same(*x, *y), "{level:?} {function:?} at {a}: {x:e} not {y:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn softplus_pairs_match() {
+    softplus_pair::<f64>();
+    softplus_pair::<f32>();
+}
+
 /// Both results of a pair written over operands are those written elsewhere.
 fn pairs_in_place<T: Real>() {
-    for (level, k) in levels().into_iter().flat_map(|l| [(l, 0), (l, 1)]) {
-        let f = micro::<T>(level, O::DiffPair(k));
+    for (level, pair) in levels().into_iter().flat_map(|l| Pair::ALL.map(|pair| (l, pair))) {
+        let f = micro::<T>(level, O::Pair(pair));
         for n in [T::LANES, 3 * T::LANES, 128 + T::LANES] {
             // Chunks that are easy; some of whose lanes are few, odd, neither; none of whose lanes are few.
             for (low, step, whole) in [(9.0, 0.25, false), (-1.0, 0.25, true), (0.1, 0.3, false)] {
@@ -262,8 +283,8 @@ fn pairs_in_place<T: Real>() {
                     let p = v.each_mut().map(|v| v.as_mut_ptr());
                     // SAFETY: as above; the results are different buffers.
                     unsafe { f(p[first], p[0], p[1], p[second], n) };
-                    assert_eq!(bits(&v[first]), bits(&want[0]), "{level:?} {k} n {n} over {first}, {second}");
-                    assert_eq!(bits(&v[second]), bits(&want[1]), "{level:?} {k} n {n} over {first}, {second}");
+                    assert_eq!(bits(&v[first]), bits(&want[0]), "{level:?} {pair:?} n {n} over {first}, {second}");
+                    assert_eq!(bits(&v[second]), bits(&want[1]), "{level:?} {pair:?} n {n} over {first}, {second}");
                 }
             }
         }

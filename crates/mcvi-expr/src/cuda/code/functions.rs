@@ -67,17 +67,20 @@ pub(crate) fn functions() -> String {
 
 /// The call of an operation.
 pub(super) fn call(ops: &[MapOp], op: &MapOp, args: &[String]) -> String {
-    let (name, order) = match op.function {
+    // Both of a pair are computed apart: that shares less, but keeps one form.
+    let function = match op.function {
+        Function::Pair(pair) => pair.both()[0],
+        Function::Second => {
+            let Value::Op(first) = op.args[0] else { unreachable!("a second result belongs to an operation") };
+            let Function::Pair(pair) = ops[first].function else { unreachable!("only pairs have a second result") };
+            pair.both()[1]
+        }
+        function => function,
+    };
+    let (name, order) = match function {
         Function::Unary(u) => (u.name(), u.order()),
         Function::Binary(b) => (b.name(), b.order()),
-        Function::Ternary(t) => (t.name(), 0),
-        Function::DiffPair(k) => ("lgamma_diff", k),
-        // Computed apart from the first: that shares less, but keeps one form.
-        Function::Second => {
-            let Value::Op(pair) = op.args[0] else { unreachable!("a second result belongs to an operation") };
-            let Function::DiffPair(k) = ops[pair].function else { unreachable!("only pairs have a second result") };
-            ("lgamma_diff", k + 1)
-        }
+        _ => (function.name(), 0),
     };
     let args = args.join(", ");
     match ROWS.iter().any(|row| row.name == name && row.ordered) {
