@@ -7,8 +7,8 @@
 //! The true parameters are also a draw of the posterior, so that the fitted chain run backwards from them gives an upper bound on
 //! log p(x) (Grosse et al. 2015, "Sandwiching the marginal likelihood using bidirectional Monte Carlo").
 
-use super::catalogue;
 use super::regression::RegressionOptions;
+use super::{DRAWS, catalogue};
 use crate::bracket::Bracket;
 use crate::interrupts::Interrupts;
 use crate::many::{self, Item, Kind, Manifest, Queue, SetFolder, Shard};
@@ -188,7 +188,7 @@ impl Simulator {
             .iter()
             .map(|q| (q.name.clone(), q.values[i * q.size()..(i + 1) * q.size()].to_vec()))
             .collect();
-        let mut request = Request { hardware: Hardware::with_threads(1), ..Request::default() };
+        let mut request = Request { hardware: Hardware::with_threads(1), draws: DRAWS, ..Request::default() };
         request.settings.seed = self.seed.wrapping_add(i as u64);
         let posterior = match infer_observed(self.model.observing(&data)?, &request, |_, _| interrupts.flow()) {
             // A data set that cannot be fitted counts as failed.

@@ -87,12 +87,7 @@ impl RegressionOptions {
     }
 
     /// Open a regression, the rows of which ranks may share.
-    pub fn open(
-        &self,
-        formula: &Formula,
-        data: Option<&Path>,
-        ranks: Option<Ranks>,
-    ) -> Result<Arc<dyn BayesianModel>> {
+    pub fn open(&self, formula: &Formula, data: Option<&Path>, ranks: Option<Ranks>) -> Result<Arc<dyn BayesianModel>> {
         Ok(Arc::new(self.regression(formula, data, ranks)?))
     }
 

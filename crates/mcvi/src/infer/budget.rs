@@ -109,17 +109,25 @@ pub(super) fn draws(cost: f64, chain: &Chain) -> [usize; 2] {
     [FEW, FEWEST].map(|most| (affordable as usize).clamp(LEAST, most))
 }
 
+/// Share of the time left that drawing for a verdict may take.
+const DRAWING: f64 = 0.25;
+
+/// Draws that time allows, if there are seconds `left` and one takes `pace`.
+pub(super) fn timely(left: Option<f64>, pace: f64) -> usize {
+    left.map_or(usize::MAX, |left| (DRAWING * left.max(0.0) / pace) as usize)
+}
+
 /// What it takes to draw from a chain and judge it, as measured on those before.
 #[derive(Default)]
 pub(super) struct Judging {
-    /// Seconds for each gradient that a draw takes.
+    /// Seconds for each gradient that a draw takes, times the draws of a verdict.
     pace: f64,
 }
 
 impl Judging {
-    /// Count what it took.
-    pub fn took(&mut self, chain: &Chain, since: Instant) {
-        self.pace = since.elapsed().as_secs_f64() / chain.gradients() as f64;
+    /// Count the seconds it took.
+    pub fn took(&mut self, chain: &Chain, seconds: f64) {
+        self.pace = seconds / chain.gradients() as f64;
     }
 
     /// What it will take.

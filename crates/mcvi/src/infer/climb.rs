@@ -2,31 +2,19 @@
 
 use super::budget::{Deadline, Judging};
 use super::checkpoint::Rung;
+use super::judge::{Judge, Judged, Tried};
 use super::verdict::Evidence;
-use super::{
-    Attempt, Checkpoint, Event, Fitted, Posterior, Request, Verdict, VerdictKind, budget, ladder, modes, outside,
-};
-use crate::approximation::{Approximation, Diagnostics, Draws, Mixture};
+use super::{Attempt, Checkpoint, Event, Posterior, Request, budget, ladder, modes, outside};
+use crate::approximation::Approximation;
 use crate::bayesian_model::BayesianModel;
-use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::fit::{Allowance, Fit, FitReport, FitState, Settings, StopReason, TracePoint};
-use crate::hardware::{Hardware, agreed};
+use crate::hardware::Hardware;
 use crate::in_parts::InParts;
 use crate::initialisation::Initialisation;
-use crate::seed::derive_seed;
 use crate::target::Target;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
-
-/// Share of the time left that drawing for a verdict may take.
-const DRAWING: f64 = 0.25;
-/// Draws by which that is planned.
-const PILOT: usize = 1000;
-/// Effective share and k̂ of weights that are nearly equal.
-const SETTLED: f64 = 0.9;
-const SETTLED_K: f64 = 0.5;
 
 /// Resume inference from the state of an earlier call. With the same request, except for a larger budget, the result is
 /// the same as if that call had not stopped. Iterations taken before count towards the budget; seconds do not.
@@ -62,16 +50,16 @@ pub fn infer_from(
     let initial = |from: Initialisation| Approximation::initialised(target.clone(), gaussian.clone(), from, hardware);
     let initial: Vec<Approximation> = initialisations.into_iter().map(initial).collect::<Result<_>>()?;
     let evidence = Evidence { model: model.as_ref(), modes: &modes, outside: outside.as_ref(), starts: request.starts };
+    let judge = Judge { evidence, request };
 
-    let (mut attempts, mut best, mut judging) = (vec![], None::<(usize, Judged)>, Judging::default());
+    let (mut attempts, mut tried, mut judging) = (vec![], Tried::default(), Judging::default());
     let mut stop_reason = StopReason::Converged;
     // The last ones that were fitted.
     let mut before = None::<Vec<Approximation>>;
     for (i, chain) in ladder.into_iter().enumerate() {
         let past = saved.rungs.get(i);
         let settings = ladder::settings(&chain, &request.settings, &request.chain);
-        let so_far = best.as_ref().map(|(_, best)| best.verdict.kind);
-        if past.is_none() && !ladder::is_worthwhile(&request.chain, &chain, so_far) {
+        if past.is_none() && !ladder::is_worthwhile(&request.chain, &chain, tried.best_kind()) {
             break;
         }
         if past.is_none() && !budget::affordable(&allowed, &chain, &settings, &attempts) {
@@ -90,15 +78,13 @@ pub fn infer_from(
         };
         let starts: Vec<Approximation> = initial.iter().enumerate().map(start).collect::<Result<_>>()?;
         let is_stage = ladder::is_stage(&request.chain, &chain);
-        let enough_draws = budget::draws(cost, &chain).map(|n| n.max(request.draws));
+        let draws = budget::draws(cost, &chain);
         let states = past.and_then(|rung| rung.states.as_deref().ok()).unwrap_or_default();
         // A Gaussian that is good from the beginning needs no fit.
         let untouched = chain.is_empty() && !is_stage && states.iter().all(|state| state.iterations() == 0);
         let as_is = if untouched {
-            let since = Instant::now();
-            let left = allowed.seconds_left();
-            let judged = Judged::new(starts.clone(), is_stage, &evidence, request, enough_draws, left)?;
-            judging.took(&chain, since);
+            let judged = judge.judge(starts.clone(), is_stage, draws, allowed.seconds_left())?;
+            judging.took(&chain, judged.seconds());
             Some(judged)
         } else {
             None
@@ -123,17 +109,15 @@ pub fn infer_from(
                         observe(Event::Round { state: &state })
                     }
                 };
-                // By few draws, and if they find it good, by as many as the verdict takes.
                 let is_enough = |part: Approximation| -> Result<bool> {
                     // Heavy tails of the weights may become lighter.
                     let is_enough = |judged: &Judged| {
                         judged.is_enough(&chain, attempts.len()) && judged.verdict.unreported.is_empty()
                     };
-                    if is_stage || !is_enough(&Judged::by_few(part.clone(), &evidence, request, enough_draws[0])?) {
+                    if is_stage {
                         return Ok(false);
                     }
-                    let all = Judged::new(vec![part], is_stage, &evidence, request, enough_draws, None)?;
-                    judged = Some(all).filter(is_enough);
+                    judged = Some(judge.judge(vec![part], is_stage, draws, None)?).filter(is_enough);
                     Ok(judged.is_some())
                 };
                 fit_parts(starts, &settings, states, &mut for_fit, observe, is_enough)
@@ -142,7 +126,7 @@ pub fn infer_from(
         allowed.spend(for_fit.spent() - allowed.spent());
         let (parts, report, states) = match ran {
             // If a longer chain cannot be fitted, the result of the shorter one remains.
-            Err(Error::Fit { why }) if best.is_some() || is_stage => {
+            Err(Error::Fit { why }) if !tried.is_empty() || is_stage => {
                 let iterations = taken.1 + allowed.spent() - taken.0;
                 checkpoint.rungs.push(Rung { chain: chain.clone(), iterations, states: Err(why.clone()) });
                 attempts.push(Attempt { chain, outcome: Err(why) });
@@ -156,30 +140,24 @@ pub fn infer_from(
             let _ = observe(Event::Stopped { reason: report.stop_reason, state: &checkpoint });
         }
         before = Some(parts.clone());
-        let since = Instant::now();
-        let tried = match judged {
+        let judged = match judged {
             Some(judged) => judged,
             None => {
-                let left = allowed.seconds_left();
-                let judged = Judged::new(parts, is_stage, &evidence, request, enough_draws, left)?;
-                judging.took(&chain, since);
+                let judged = judge.judge(parts, is_stage, draws, allowed.seconds_left())?;
+                judging.took(&chain, judged.seconds());
                 judged
             }
         };
         stop_reason = report.stop_reason;
-        let (diagnostics, verdict) = (tried.diagnostics.clone(), tried.verdict.clone());
-        attempts.push(Attempt { chain: chain.clone(), outcome: Ok(Fitted { report, diagnostics, verdict }) });
-        let enough = !is_stage && tried.is_enough(&chain, attempts.len() - 1);
-        let hopeless = !is_stage && tried.verdict.is_hopeless();
-        // A longer chain that is no better is not used.
-        if best.as_ref().is_none_or(|(_, best)| tried.rank() < best.rank()) {
-            best = Some((attempts.len() - 1, tried));
-        }
+        let enough = judged.is_enough(&chain, attempts.len());
+        let hopeless = !is_stage && judged.verdict.is_hopeless();
+        attempts.push(Attempt { chain, outcome: Ok(judged.fitted(report)) });
+        tried.add(attempts.len() - 1, judged);
         if !stop_reason.is_complete() || enough || hopeless {
             break;
         }
     }
-    let (kept, best) = best.ok_or_else(|| Error::Fit { why: "nothing was fitted".to_owned() })?;
+    let (kept, best) = tried.into_best(&judge, || allowed.seconds_left(), &mut attempts)?;
     let Judged { approximation, draws, diagnostics, mut verdict, .. } = best;
     verdict.note(stop_reason);
     let iterations = allowed.spent();
@@ -244,86 +222,4 @@ fn fit_parts(
     }
     let report = total.ok_or_else(|| Error::Fit { why: "there is nothing to fit".to_owned() })?;
     Ok((parts, report, reached))
-}
-
-/// A fit with its draws and diagnostics.
-struct Judged {
-    /// Whether it is only a stage of the chain asked for.
-    is_stage: bool,
-    approximation: Mixture,
-    draws: Draws,
-    diagnostics: Diagnostics,
-    verdict: Verdict,
-}
-
-impl Judged {
-    /// By the fewest draws that say anything.
-    fn by_few(part: Approximation, evidence: &Evidence<'_>, request: &Request, few: usize) -> Result<Self> {
-        let seed = request.settings.seed;
-        let approximation = Mixture::new(vec![part], seed)?;
-        let draws = approximation.draw(few, derive_seed(seed, "posterior draws"))?;
-        let diagnostics = draws.diagnose();
-        let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
-        Ok(Judged { is_stage: false, approximation, draws, diagnostics, verdict })
-    }
-
-    /// Draws from a fit, and the verdict on it. With limited time, drawing takes no more than a share of what is `left`.
-    fn new(
-        parts: Vec<Approximation>,
-        is_stage: bool,
-        evidence: &Evidence<'_>,
-        request: &Request,
-        [few, many]: [usize; 2],
-        left: Option<f64>,
-    ) -> Result<Self> {
-        let (seed, ranks) = (request.settings.seed, parts.first().and_then(|part| part.target.ranks()));
-        let approximation = Mixture::new(parts, seed)?;
-        let draw = |count: usize| -> Result<(Draws, Diagnostics)> {
-            let draws = approximation.draw(count, derive_seed(seed, "posterior draws"))?;
-            let diagnostics = draws.diagnose();
-            Ok((draws, diagnostics))
-        };
-        // Draws that time allows, at the pace of the last ones.
-        let timely = |since: Instant, drawn: usize| match left {
-            Some(left) => {
-                let count = DRAWING * left.max(0.0) / since.elapsed().as_secs_f64() * drawn as f64;
-                agreed(ranks, count) as usize
-            }
-            None => usize::MAX,
-        };
-        let mut since = Instant::now();
-        let first = if left.is_some() { PILOT.min(few) } else { few };
-        let mut drawn = draw(first)?;
-        if first < few {
-            let count = timely(since, first).min(few).max(request.draws);
-            since = Instant::now();
-            drawn = draw(count)?;
-        }
-        let so_far = drawn.0.z.len();
-        // More of nearly equal weights say nothing new.
-        let is_settled = drawn.1.effective_share() >= SETTLED && drawn.1.pareto_k <= SETTLED_K;
-        if so_far < many && !is_settled {
-            let count = timely(since, so_far).min(many);
-            if count > so_far {
-                drawn = draw(count)?;
-            }
-        }
-        let (draws, diagnostics) = drawn;
-        let verdict = evidence.judge(&approximation, &draws, &diagnostics)?;
-        Ok(Judged { is_stage, approximation, draws, diagnostics, verdict })
-    }
-
-    fn is_good(&self) -> bool {
-        self.verdict.kind == VerdictKind::Good
-    }
-
-    /// Whether there is no need of a longer chain, after so many.
-    fn is_enough(&self, chain: &Chain, before: usize) -> bool {
-        self.is_good() && ladder::is_enough(chain, &self.diagnostics, before + 1)
-    }
-
-    /// Smaller is better.
-    fn rank(&self) -> (bool, usize, f64) {
-        (self.is_stage, self.verdict.kind as usize, -self.diagnostics.bound.value)
-    }
 }

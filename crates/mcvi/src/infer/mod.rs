@@ -11,6 +11,7 @@
 mod budget;
 mod checkpoint;
 mod climb;
+mod judge;
 mod ladder;
 mod modes;
 mod outside;

@@ -5,7 +5,7 @@ use super::outside::{Elsewhere, Outside};
 use super::posterior::reportable;
 use crate::approximation::{Diagnostics, Draws, Mixture};
 use crate::bayesian_model::BayesianModel;
-use crate::diagnostics::{Moments, RELIABLE_K, Weights};
+use crate::diagnostics::{Moments, RELIABLE_K, Weights, effective_sample_size};
 use crate::error::Result;
 use crate::fit::StopReason;
 use crate::hardware::Hardware;
@@ -22,6 +22,9 @@ const OFF: f64 = 0.1;
 const STRETCHED: f64 = 1.25;
 /// Effective share from which a Gaussian alone counts as good: its tails are thinner than most.
 const PLAIN_EFFECTIVE: f64 = 0.8;
+/// What few draws may be off by: k̂ by this much, and the effective share by this factor.
+const DOUBT_K: f64 = 0.15;
+const DOUBT: f64 = 0.8;
 /// Pareto k̂ that is said to be near its limit.
 const NEAR_K: f64 = 0.6;
 /// Nats by which log p(x) from outside may exceed the fit's, and standard errors of the difference.
@@ -310,6 +313,16 @@ fn praise(diagnostics: &Diagnostics) -> String {
     let near = if diagnostics.pareto_k > NEAR_K { format!(" (near its limit of {RELIABLE_K})") } else { String::new() };
     let (k, share) = (diagnostics.pareto_k, 100.0 * diagnostics.effective_share());
     format!("Pareto k̂ = {k:.2}{near}, effective {share:.0} % of the draws")
+}
+
+/// Whether many draws may be called good, judging by the weights of few, the largest of which may be an accident.
+pub(super) fn may_be_good(draws: &Draws, diagnostics: &Diagnostics) -> bool {
+    let mut log_weights = draws.log_weights.clone();
+    log_weights.sort_by(f64::total_cmp);
+    log_weights.pop();
+    let share = effective_sample_size(&log_weights) / log_weights.len() as f64;
+    let needed = if draws.steps.is_empty() { PLAIN_EFFECTIVE } else { EFFECTIVE };
+    diagnostics.pareto_k <= RELIABLE_K + DOUBT_K && share >= DOUBT * needed
 }
 
 /// Judge by the weights of the draws.
