@@ -26,7 +26,7 @@ def needs(*libraries: str) -> None:
 def from_jax(log_density: Callable[[jax.Array], jax.Array], dim: int, *, name: str = "jax") -> Model:
     """A model from a function of JAX: of a batch ``[rows, dim]`` with result ``[rows]``, or of one point with one number.
 
-    It is computed by the engine where that has its operations, else by calls of JAX, in double precision; ``post.notes`` says why.
+    It is computed by the engine where that has its operations, else by calls of JAX (``post.notes`` says why), in double precision.
 
     >>> banana = lambda z: -0.5 * (z[:, 0] ** 2 + (z[:, 1] - z[:, 0] ** 2 / 2) ** 2)
     >>> mcvi.fit(mcvi.from_jax(banana, dim=2))
@@ -69,7 +69,9 @@ def from_numpyro(
 
 
 def from_pymc(model: pymc.Model) -> Model:
-    """A model from PyMC. Parameters keep their names, constraints, dims and coords. The log density is computed as that of :func:`from_jax`.
+    """A model from PyMC. Parameters keep their names, constraints, dims and coords.
+
+    The log density is computed as that of :func:`from_jax`.
 
     >>> with pm.Model(coords={"school": names}) as schools: ...
     >>> mcvi.fit(mcvi.from_pymc(schools))

@@ -31,7 +31,9 @@ class JaxDensity(Model):
     The engine computes it itself where it can; else, and for all else, JAX is called.
     """
 
-    def _compile(self, point: Callable[[jax.Array], jax.Array], batch: Optional[Callable[[jax.Array], jax.Array]] = None) -> None:
+    def _compile(
+        self, point: Callable[[jax.Array], jax.Array], batch: Optional[Callable[[jax.Array], jax.Array]] = None
+    ) -> None:
         """From the log density of a point, and that of a batch if there is one beside."""
         self._point, density = point, batch or jax.vmap(point)
 
@@ -58,7 +60,8 @@ class JaxDensity(Model):
             why = f"{type(error).__name__}: {error}"
         if why is None:
             return lowered
-        self.notes = (*self.notes, f"The log density is computed by calls of JAX, which takes longer than in the engine: {why}.")
+        note = f"The log density is computed by calls of JAX, which takes longer than in the engine: {why}."
+        self.notes = (*self.notes, note)
         return None
 
     def values(self, z: np.ndarray) -> np.ndarray:

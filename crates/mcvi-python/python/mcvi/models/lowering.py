@@ -23,9 +23,7 @@ SAME = {"copy", "copy_p", "device_put", "optimization_barrier", "pvary", "shardi
 WHOLE_NUMBERS = {"div", "rem", "pow", "integer_pow", "not", "and", "or", "xor"}
 #: Reductions, and the corresponding running totals.
 HOW = {"sum": "sum", "prod": "product", "max": "max", "min": "min", "logsumexp": "logsumexp", "and": "min", "or": "max"}
-
-
-#: How far from the origin the points lie at which a log density is compared with JAX's. Not at the origin, where there may be kinks.
+#: How far from the origin the points lie at which a log density is compared with JAX's. At the origin itself there may be kinks.
 SCALES = (0.02, 0.1, 0.5, 1.0, 1.0, 2.0, 5.0, 20.0)
 #: By how much both may differ, relatively: by rounding, and where JAX rounds to single precision.
 DOUBLE, SINGLE = 1e-9, 1e-5
@@ -34,7 +32,10 @@ FAR, ROUGH = 5.0, 1e-2
 
 
 def lower(density: Callable[[jax.Array], jax.Array], dim: int) -> tuple[_mcvi.LogDensity, float]:
-    """The log density of a point as the engine computes it, and by how much it may differ from JAX's; :class:`Uncovered` if it cannot."""
+    """The log density of a point as the engine computes it, and by how much it may differ from JAX's.
+
+    :class:`Uncovered` if the engine does not have the operations.
+    """
     traced = jax.make_jaxpr(density)(jax.ShapeDtypeStruct((dim,), jnp.float64))
     point = Value((dim,), np.dtype(np.float64), of_point=True)
     found, (result,) = equations(traced.jaxpr, traced.consts, [point])
@@ -266,8 +267,8 @@ class Writer:
 
     def _slice(self, equation: Equation, x: Value) -> int:
         p = equation.params
-        step = p["strides"] or [1] * len(x.shape)
-        return self.add("slice", of=self.number(x), start=list(p["start_indices"]), limit=list(p["limit_indices"]), step=list(step))
+        start, limit, step = p["start_indices"], p["limit_indices"], p["strides"] or [1] * len(x.shape)
+        return self.add("slice", of=self.number(x), start=list(start), limit=list(limit), step=list(step))
 
     def _split(self, equation: Equation, x: Value) -> None:
         axis, start = equation.params["axis"], 0

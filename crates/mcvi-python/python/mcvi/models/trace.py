@@ -163,7 +163,7 @@ def _called(equation: Equation) -> Optional[tuple[Any, Sequence[Any], list[Value
 
 
 def _certain(equation: Equation) -> Optional[bool]:
-    """What a test of coordinates of the point for being finite gives; None for anything else. NumPyro's densities are full of them."""
+    """What a test of coordinates for being finite gives, of which NumPyro's densities are full; None for anything else."""
     if not equation.inputs or not equation.inputs[0].of_point:
         return None
     x, y = equation.inputs[0], equation.inputs[-1]
@@ -199,7 +199,7 @@ def _softplus(equation: Equation) -> Optional[Value]:
 
 
 def supports(found: Sequence[Equation], result: Value) -> dict[int, Value]:
-    """Selections of −∞ where a point has no density, which the result is a sum of: by their identities, what is selected elsewhere.
+    """Selections of −∞ that the result is a sum of: by their identities, what is selected elsewhere.
 
     Outside of the support of one term the density is zero, whatever the other terms are.
     """
