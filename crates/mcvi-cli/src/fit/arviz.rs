@@ -9,9 +9,6 @@ use serde_json::{Map, Value, json};
 
 /// Number of prior draws in the store.
 const PRIOR: usize = 1000;
-const PRIOR_FEWEST: usize = 50;
-/// Numbers of the data that come with them.
-const PRIOR_NUMBERS: usize = 10_000_000;
 
 /// Chains in the store. Draws are independent, so they are chains by name only: for tools that expect several.
 const CHAINS: usize = 4;
@@ -107,12 +104,9 @@ pub fn groups(outcome: &Outcome, q: &Quantities, seed: u64) -> Result<Vec<Group>
     if !q.log_prior.is_empty() {
         groups.push(group("log_prior", all(&q.log_prior)));
     }
-    // Draws from the prior come with data.
-    let observations: usize = model.observations()?.iter().map(Quantity::size).sum();
-    let count = (PRIOR_NUMBERS / observations.max(1)).clamp(PRIOR_FEWEST, PRIOR);
-    match model.prior(count, seed) {
+    match model.prior_parameters(PRIOR, seed) {
         Ok(prior) => {
-            let parameters = in_chains(&prior.parameters, self::chains(count).0);
+            let parameters = in_chains(&prior, self::chains(PRIOR).0);
             groups.push(group("prior", [parameters, coordinates].concat()));
         }
         // A flat prior cannot be sampled.
