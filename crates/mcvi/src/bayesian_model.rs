@@ -1,6 +1,7 @@
 //! Posteriors with named parameters: everything that inference, reports, stores and commands need to know about a
 //! model.
 
+use crate::conditional_effect::ConditionalEffect;
 use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Ranks};
 use crate::in_parts::InParts;
@@ -68,6 +69,11 @@ pub trait BayesianModel: Target {
     /// The same draws of the parameters alone.
     fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
         Ok(self.prior(count, seed)?.parameters)
+    }
+
+    /// How the expected response depends on columns of the data, by free draws z, where the model is a regression.
+    fn conditional_effects(&self, _z: &[Vec<f64>], _hardware: Hardware) -> Result<Vec<ConditionalEffect>> {
+        Ok(vec![])
     }
 
     /// The free coordinates of draws of the parameters, such as those of [`prior`](Self::prior).
@@ -310,6 +316,9 @@ impl<T: BayesianModel + ?Sized> BayesianModel for Arc<T> {
     }
     fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
         (**self).prior_parameters(count, seed)
+    }
+    fn conditional_effects(&self, z: &[Vec<f64>], hardware: Hardware) -> Result<Vec<ConditionalEffect>> {
+        (**self).conditional_effects(z, hardware)
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         (**self).unconstrained(parameters)

@@ -72,6 +72,7 @@ mod bayesian_model;
 mod bound;
 mod chain;
 mod compile;
+mod conditional_effect;
 pub mod data;
 mod dense;
 pub mod density;
@@ -111,6 +112,7 @@ pub use approximation::{Annealed, Approximation, Diagnostics, Draws, GradientSpr
 pub use bayesian_model::{About, Axes, BayesianModel, DataDigest, DescribedModel, Fingerprint, Parameter, Source};
 pub use bound::{Estimate, lower_bound, upper_bound};
 pub use chain::{Chain, Sharing};
+pub use conditional_effect::{ConditionalEffect, Curve, Places};
 pub use error::{Error, Result};
 pub use fit::{fit, fit_observed};
 pub use hardware::{Hardware, Ranks};

@@ -607,3 +607,27 @@ fn group_effects_are_closer_to_a_gaussian_in_conditional_coordinates() {
     let drawn = regress("y ~ x + (1 | g)", Family::Gaussian, &text).expect("a regression").prior(50, 1).expect("draws");
     assert!(drawn.parameters.iter().all(|p| p.values.iter().all(|x| x.is_finite())));
 }
+
+#[test]
+fn conditional_effects_vary_one_column_with_others_as_usual() {
+    let text = "y,x,c,g\n1,0,a,p\n2,1,b,q\n4,2,a,p\n7,3,a,q\n9,4,b,p\n12,5,a,q\n";
+    let r = Regression::new("y ~ x + c", &parsed(text)).expect("a model");
+    let z = vec![vec![0.3, -0.2, 0.4, 0.1]];
+    let (_, q) = at(&r, &z[0]);
+    let effects = r.conditional_effects(&z, Hardware::with_threads(1)).expect("effects");
+    assert_eq!(effects.iter().map(|e| e.column.as_str()).collect::<Vec<_>>(), ["x", "c"]);
+    let of = |e: &mcvi::ConditionalEffect| e.curves[0].quantiles.iter().map(|q| q[1]).collect::<Vec<f64>>();
+    // Most rows are a; the median of x is one of its values.
+    assert_eq!(effects[0].places, mcvi::Places::Numbers(vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
+    for (x, mean) in of(&effects[0]).into_iter().enumerate() {
+        let exact = q["intercept"][0] + q["beta_x"][0] * x as f64;
+        assert!((mean - exact).abs() < 1e-9, "{x}: {mean}, not {exact}");
+    }
+    assert_eq!(effects[1].places, mcvi::Places::Levels(vec!["a".to_owned(), "b".to_owned()]));
+    let apart = of(&effects[1]);
+    assert!((apart[1] - apart[0] - q["beta_c_b"][0]).abs() < 1e-9, "{apart:?}");
+    // With groups, the effects are those of a group that was not fitted.
+    let grouped = Regression::new("y ~ x + (1 | g)", &parsed(text)).expect("a model");
+    let effects = grouped.conditional_effects(&[vec![0.1; grouped.dim()]], Hardware::with_threads(1)).expect("effects");
+    assert_eq!(effects.len(), 1);
+}

@@ -9,6 +9,13 @@ use mcvi::infer::{Mode, PredictiveCheck};
 use mcvi::model::{Quantities, Quantity};
 use mcvi::{BayesianModel, Hardware};
 
+/// Draws by which conditional effects are shown, and seconds that they may need.
+const FEW: usize = 400;
+const EFFECTS: f64 = 2.0;
+
+/// Left out of intervals: its scale is another one.
+const INTERCEPT: &str = "intercept";
+
 /// A mode in words: its position in the model's own parameters, its bound and its share of the mass.
 fn describe(mode: &Mode, model: &dyn BayesianModel) -> Result<String> {
     let center = std::slice::from_ref(&mode.initialisation.center);
@@ -68,6 +75,13 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             q95: s.q95,
         })
         .collect();
+    let parameters: Vec<ParameterRow> = parameters;
+    let own: Vec<ParameterRow> = parameters
+        .iter()
+        .filter(|row| !row.is_internal && row.name != INTERCEPT)
+        .take(report::figures::INTERVALS)
+        .cloned()
+        .collect();
     // Where parameters are for the computation only, quantities that follow from them are shown.
     let generated = written.generated.iter().filter(|_| !internal.is_empty());
     let shown = generated.chain(&written.parameters).filter(|q| !internal.contains(&q.name));
@@ -92,6 +106,12 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
             report::figures::bound_trace(&trace),
         ));
     }
+    let intervals: Vec<(String, f64, f64, f64)> =
+        own.iter().map(|row: &ParameterRow| (row.name.clone(), row.q05, row.q50, row.q95)).collect();
+    if intervals.len() > 1 && intervals.iter().all(|(_, low, _, high)| low.is_finite() && high.is_finite()) {
+        let text = "Medians and central 90 % intervals, without the intercept.";
+        sections.push(section("Intervals", text, report::figures::forest(&intervals)));
+    }
     sections.push(section(
         "Marginals",
         if outcome.is_resampled {
@@ -103,6 +123,18 @@ pub fn page(outcome: &Outcome, written: &Quantities) -> Result<Page> {
     ));
     if columns.len() > 1 {
         sections.push(section("Pairs", "Draws of pairs of parameters.", report::figures::pairs(&columns)));
+    }
+    let effects = match outcome.seconds_left() {
+        Some(left) if left < EFFECTS => vec![],
+        _ => p
+            .model
+            .conditional_effects(&outcome.draws.z[..outcome.draws.z.len().min(FEW)], Hardware::with_threads(1))?,
+    };
+    if !effects.is_empty() {
+        let response = written.predictive.first().map_or("expected response", |q| q.name.as_str());
+        let text = "The expected response by one column at a time, all others at their median or most frequent category, \
+                    and of a new group where there are groups: median and central 90 %.";
+        sections.push(section("Conditional effects", text, report::figures::effects(&effects, response)));
     }
     if let Some(q) = written.predictive.first() {
         let observed = p.model.observations()?.into_iter().find(|o| o.name == q.name);

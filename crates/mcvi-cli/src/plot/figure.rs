@@ -132,11 +132,15 @@ struct Cell<'a> {
 impl<'a> Cell<'a> {
     fn new(panel: &'a Panel, styles: &Styles<'_>, size: (f64, f64), shared: bool) -> Self {
         let (mut x, mut y) = panel.axes();
-        match panel.named_ticks() {
+        let [of_x, of_y] = panel.named_ticks();
+        match of_x {
             Some(ticks) => x.set_custom_ticks(ticks),
             None => x.set_ticks(size.0, 42.0, 14.0, |label| text_width(label, SMALL)),
         }
-        y.set_ticks(size.1, 36.0, 14.0, |_| SMALL);
+        match of_y {
+            Some(ticks) => y.set_custom_ticks(ticks),
+            None => y.set_ticks(size.1, 36.0, 14.0, |_| SMALL),
+        }
         let legend = Legend::new(if shared { &[] } else { std::slice::from_ref(panel) }, styles, size.0);
         Self {
             panel,

@@ -14,6 +14,7 @@ pub struct Panel {
     x_range: Option<(f64, f64)>,
     y_range: Option<(f64, f64)>,
     x_ticks: Vec<(f64, String)>,
+    y_ticks: Vec<(f64, String)>,
     log_x: bool,
     log_y: bool,
 }
@@ -85,6 +86,12 @@ impl Panel {
     /// Puts named ticks on the x axis instead of numbers.
     pub fn x_ticks(mut self, ticks: &[(f64, &str)]) -> Self {
         self.x_ticks = ticks.iter().map(|&(at, name)| (at, name.to_owned())).collect();
+        self
+    }
+
+    /// Puts named ticks on the y axis instead of numbers.
+    pub fn y_ticks(mut self, ticks: &[(f64, &str)]) -> Self {
+        self.y_ticks = ticks.iter().map(|&(at, name)| (at, name.to_owned())).collect();
         self
     }
 
@@ -179,9 +186,9 @@ impl Panel {
         (x, y)
     }
 
-    /// The named ticks of the x axis, if there are any.
-    pub(super) fn named_ticks(&self) -> Option<&[(f64, String)]> {
-        (!self.x_ticks.is_empty()).then_some(&self.x_ticks[..])
+    /// The named ticks of the x axis and of the y axis, if there are any.
+    pub(super) fn named_ticks(&self) -> [Option<&[(f64, String)]>; 2] {
+        [&self.x_ticks, &self.y_ticks].map(|ticks| (!ticks.is_empty()).then_some(&ticks[..]))
     }
 }
 

@@ -4,9 +4,12 @@ use super::histogram::{Bins, quantile, sorted};
 use crate::number::fixed;
 use crate::plot::{Figure, Panel};
 use mcvi::diagnostics::RELIABLE_K;
+use mcvi::{ConditionalEffect, Places};
 
 /// Maximum number of marginals.
 pub const MARGINALS: usize = 12;
+/// Maximum number of intervals.
+pub const INTERVALS: usize = 30;
 /// Maximum number of parameters shown in pairs.
 pub const PAIRED: usize = 4;
 /// Maximum number of dots in a panel.
@@ -54,6 +57,51 @@ pub fn marginals(parameters: &[(String, Vec<f64>)]) -> Figure {
         if top > 0.0 { panel.y_range(0.0, 1.06 * top) } else { panel }
     };
     shown.iter().map(panel).fold(Figure::new("").columns(shown.len().clamp(1, 3)), Figure::panel)
+}
+
+/// Medians and central 90 % intervals of parameters, one below the other, from `(name, 5 %, median, 95 %)`.
+pub fn forest(rows: &[(String, f64, f64, f64)]) -> Figure {
+    let place = |i: usize| -(i as f64);
+    let ticks: Vec<(f64, &str)> = rows.iter().enumerate().map(|(i, row)| (place(i), row.0.as_str())).collect();
+    let panel = Panel::new("").y_ticks(&ticks).y_range(place(rows.len()) + 0.4, 0.6);
+    let panel = rows.iter().enumerate().fold(panel, |panel, (i, &(_, low, _, high))| {
+        panel.line("central 90%", &[(low, place(i)), (high, place(i))]).color(0)
+    });
+    let medians = rows.iter().enumerate().map(|(i, row)| {
+        let y = place(i);
+        (row.2, y)
+    });
+    let panel = medians.fold(panel, |panel, at| panel.line("median", &[at]).color(1).markers());
+    Figure::new("").panel_size(480.0, 22.0 * rows.len() as f64 + 30.0).panel(panel)
+}
+
+/// How the expected response depends on each column.
+pub fn effects(effects: &[ConditionalEffect], response: &str) -> Figure {
+    let panel = |effect: &ConditionalEffect| {
+        let (x, names): (Vec<f64>, &[String]) = match &effect.places {
+            Places::Numbers(places) => (places.clone(), &[]),
+            Places::Levels(levels) => ((0..levels.len()).map(|i| i as f64).collect(), levels),
+        };
+        let panel = Panel::new("").x_label(effect.column.as_str()).y_label(response);
+        let panel = effect.curves.iter().enumerate().fold(panel, |panel, (slot, curve)| {
+            let points: Vec<(f64, f64)> = x.iter().zip(&curve.quantiles).map(|(x, q)| (*x, q[1])).collect();
+            let label = if curve.label.is_empty() { "median and central 90%" } else { &curve.label };
+            if names.is_empty() {
+                let band: Vec<(f64, f64, f64)> =
+                    x.iter().zip(&curve.quantiles).map(|(x, q)| (*x, q[0], q[2])).collect();
+                return panel.band(label, &band).color(slot).line(label, &points).color(slot);
+            }
+            let panel = x
+                .iter()
+                .zip(&curve.quantiles)
+                .fold(panel, |panel, (x, q)| panel.line(label, &[(*x, q[0]), (*x, q[2])]).color(slot));
+            points.into_iter().fold(panel, |panel, at| panel.line(label, &[at]).color(slot).markers())
+        });
+        let ticks: Vec<(f64, &str)> = names.iter().enumerate().map(|(i, name)| (i as f64, name.as_str())).collect();
+        if names.is_empty() { panel } else { panel.x_ticks(&ticks).x_range(-0.5, names.len() as f64 - 0.5) }
+    };
+    let columns = effects.len().clamp(1, 2);
+    effects.iter().map(panel).fold(Figure::new("").columns(columns), Figure::panel)
 }
 
 /// Draws of each two of the first [`PAIRED`] parameters against each other.

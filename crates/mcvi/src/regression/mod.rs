@@ -6,6 +6,7 @@ mod coefficients;
 mod column;
 mod conditional;
 mod design;
+mod effects;
 mod family;
 mod formula;
 mod frame;
@@ -36,6 +37,7 @@ pub use saved::{KIND, SHORTHANDS, data_file, reopen, reopen_shared, shorthand};
 pub use stan::StanProgram;
 
 use crate::bayesian_model::{About, Axes, BayesianModel, DataDigest, DescribedModel, Parameter, Source};
+use crate::conditional_effect::ConditionalEffect;
 use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Ranks};
 use crate::model::{Model, Quantities, Quantity};
@@ -176,6 +178,8 @@ struct Fitted {
     specification: Arc<Specification>,
     /// The categories of the response.
     levels: Vec<String>,
+    /// The columns of the data in short.
+    usual: Vec<effects::Usual>,
 }
 
 impl Regression {
@@ -312,7 +316,8 @@ impl Regression {
         let (specification, model) = located(specification, options.coordinates)?;
         let model = model.map_err(|error| frame.mistake(error))?.shared_by(ranks);
         let levels = response.levels;
-        let fit = Fitted { formula: formula.clone(), options: options.clone(), terms, design, specification, levels };
+        let (formula, options, usual) = (formula.clone(), options.clone(), effects::Usual::of(frame, &terms)?);
+        let fit = Fitted { formula, options, terms, design, specification, levels, usual };
         let described = DescribedModel { model, about, source, labels, data_digest: Some(digest) };
         Ok(Regression { described, fit: Arc::new(fit) })
     }
@@ -465,6 +470,9 @@ impl BayesianModel for Regression {
     }
     fn prior_parameters(&self, count: usize, seed: u64) -> Result<Vec<Quantity>> {
         self.described.prior_parameters(count, seed)
+    }
+    fn conditional_effects(&self, z: &[Vec<f64>], hardware: Hardware) -> Result<Vec<ConditionalEffect>> {
+        self.effects(z, hardware)
     }
     fn unconstrained(&self, parameters: &[Quantity]) -> Result<Vec<Vec<f64>>> {
         self.described.unconstrained(parameters)
