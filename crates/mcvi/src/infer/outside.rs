@@ -177,6 +177,8 @@ pub(super) fn search(
         }
     }
     let settings = Settings { seconds: deadline.left(), ..request.settings.clone() };
+    // Its program holds the data; the next one does too.
+    drop(climber);
     let modes = modes::compare_all(target, places, gaussian, &settings, request.hardware)?;
     Ok((modes, outside))
 }
