@@ -21,6 +21,9 @@ const BUFFER: usize = 1 << 16;
 /// Rows by which it is estimated how many there are.
 const SAMPLE: usize = 4096;
 
+/// Lines of a kind that a message lists.
+const LISTED: usize = 10;
+
 /// Named columns of cells.
 pub(super) struct Table {
     pub columns: Vec<(String, Cells)>,
@@ -193,7 +196,8 @@ impl<'a> Rows<'a> {
             .map(|(i, name)| if name.is_empty() { Growing::Skipped } else { begin(i) })
             .collect();
         let (mut lines, reader) = (Lines::default(), Reader { na, decimal_commas: self.semicolons });
-        while self.next()? {
+        let mut bad: Option<(String, Vec<usize>)> = None;
+        while self.next().or_else(|error| if bad.is_some() { Ok(false) } else { Err(error) })? {
             if self.record.len() == names.len() {
                 if lines.len() == SAMPLE
                     && let Some(len) = self.len
@@ -205,10 +209,20 @@ impl<'a> Rows<'a> {
                 lines.push(self.line);
                 columns.iter_mut().zip(&self.record).for_each(|(column, cell)| column.push(cell, &reader));
             } else if self.record.iter().any(|cell| !cell.is_empty()) || self.record.len() > 1 {
-                return Err(self.mistake(&ragged(self.line, &self.record, names.len())));
+                match &mut bad {
+                    Some((_, more)) => more.push(self.line),
+                    None => bad = Some((ragged(self.line, &self.record, names.len()), vec![])),
+                }
             }
         }
-        Ok((names, columns, lines))
+        match bad {
+            None => Ok((names, columns, lines)),
+            Some((first, more)) if more.is_empty() => Err(self.mistake(&first)),
+            Some((first, more)) => {
+                let places = super::listed(more.iter().map(usize::to_string), LISTED);
+                Err(self.mistake(&format!("{first}; {} more such lines: {places}", more.len())))
+            }
+        }
     }
 }
 
@@ -375,6 +389,12 @@ mod tests {
             assert_eq!(table.lines.of(table.rows), None);
             let said = refused(format!("{text}1,2,3{end}"));
             assert!(said.contains(&format!("f, line {line}: 3 fields")), "{said}");
+            let said = refused(format!("{text}1,2,3{end}1,2{end}4,5,6,7{end}8{end}"));
+            let more = format!("f, line {line}: 3 fields where the header has 2");
+            assert!(
+                said.contains(&more) && said.ends_with(&format!("2 more such lines: {}, {}", line + 2, line + 3)),
+                "{said}"
+            );
             let mut bytes = text.into_bytes();
             bytes.extend(b"1,\xff");
             assert!(refused(bytes).contains(&format!("f, line {line}: is not UTF-8")));
