@@ -119,7 +119,7 @@ pub fn zero_inflated_poisson_log<'g>(log_rate: impl Into<Value<'g>>, zero: impl 
         let log_rest = (-zero).log1p();
         // ln(e^a + e^b), with a the logarithm of the probability of an extra zero
         let (a, b) = (zero.ln(), log_rest - rate);
-        let none = b + (a - b).softplus();
+        let none = a.max(b) + (-(a - b).abs()).softplus();
         let some = log_rest + weighted(x, log_rate) - rate - (x + 1.0).lgamma();
         within(is_count(x), x.eq(0.0).select(none, some))
     })
