@@ -257,9 +257,11 @@ impl Specification {
     /// Declare the group effects of a linear predictor; those that are integrated out come last.
     fn effects<'g>(&self, m: &Builder<'g>, p: &Predictor, at: &Predicted<'g>, effects: &mut [Effects<'g>]) {
         let integrated = self.integrated();
-        // Groups within groups come after these, given their effects.
         let mut order: Vec<usize> = (0..p.groups.len()).collect();
-        order.sort_by_key(|t| (Some(*t) == integrated, p.groups[*t].groups.levels.len()));
+        // Groups within groups come after these, given their effects.
+        if self.working.is_some() {
+            order.sort_by_key(|t| (Some(*t) == integrated, p.groups[*t].groups.levels.len()));
+        }
         for (i, &t) in order.iter().enumerate() {
             let (g, factor) = (&p.groups[t], effects[t].factor());
             let levels = g.groups.levels.len();
