@@ -5,6 +5,9 @@ use super::model::{Effects, Rows};
 use crate::model::Builder;
 use mcvi_expr::Expr;
 
+/// The least that is known of a coefficient: rows with weights of 0 may say nothing.
+const LEAST: f64 = 1e-8;
+
 /// What rows know of each coefficient, the intercept's first, if it were the only one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Knowledge {
@@ -27,8 +30,7 @@ impl Knowledge {
     pub fn new(rows: &Rows, weights: &[f64]) -> Self {
         let p = rows.x.len() / rows.count.max(1);
         let x = |i: usize, j: usize| if j == 0 { 1.0 } else { rows.x[i * p + j - 1] };
-        let sum =
-            |j: usize| (0..rows.count).map(|i| weights[i] * x(i, j) * x(i, j)).sum::<f64>().max(f64::MIN_POSITIVE);
+        let sum = |j: usize| (0..rows.count).map(|i| weights[i] * x(i, j) * x(i, j)).sum::<f64>().max(LEAST);
         let total: Vec<f64> = (0..=p).map(sum).collect();
         let divided = |index: &[usize], values: &Option<Vec<f64>>| {
             let groups = index.iter().max().map_or(0, |g| g + 1);
