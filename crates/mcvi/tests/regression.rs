@@ -631,3 +631,14 @@ fn conditional_effects_vary_one_column_with_others_as_usual() {
     let effects = grouped.conditional_effects(&[vec![0.1; grouped.dim()]], Hardware::with_threads(1)).expect("effects");
     assert_eq!(effects.len(), 1);
 }
+
+#[test]
+fn rows_of_no_weight_leave_the_density_finite() {
+    let text = "y,c,g,w\n1,0,p,1\n2,0,q,1\n4,0,p,1\n7,0,q,2\n9,1,p,0\n12,1,q,0\n";
+    // The column varies where weights are 0 alone, or groups have no weight at all.
+    for formula in ["y | weights(w) ~ 0 + c + (1 | g)", "y | weights(w) ~ (1 | c)"] {
+        let r = Regression::new(formula, &parsed(text)).expect("a model");
+        let values = density(&r, &[vec![0.0; r.dim()], vec![0.5; r.dim()]]);
+        assert!(values.iter().all(|v| v.is_finite()), "{formula}: {values:?}");
+    }
+}
